@@ -1,0 +1,35 @@
+"""Batches of in-memory arrays as a `tf.data.Dataset`."""
+
+
+def batched(arrays, rows, batch_size, shuffle, seed):
+    """Returns a `tf.data.Dataset` of batches gathered from `arrays`, a nest of arrays `(rows, ...)`.
+
+    A batch is one gather of `batch_size` rows. Passing rows through the
+    pipeline one by one would cost more than the model for small features.
+    """
+    import tensorflow as tf
+
+    count = -(-rows // batch_size)
+    with tf.device("CPU:0"):  # the pipeline runs there, and the arrays may not fit on an accelerator
+        tensors = tf.nest.map_structure(tf.constant, arrays)
+
+    def in_order(batch):
+        start = batch * batch_size
+        return tf.nest.map_structure(lambda tensor: tensor[start : start + batch_size], tensors)
+
+    def epoch(epoch_seed):
+        order = tf.random.experimental.stateless_shuffle(tf.range(rows), tf.stack([epoch_seed, 0]))
+
+        def gather(batch):
+            chosen = order[batch * batch_size : (batch + 1) * batch_size]
+            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, chosen), tensors)
+
+        return tf.data.Dataset.range(count).map(gather, num_parallel_calls=tf.data.AUTOTUNE)
+
+    if shuffle:
+        # One fresh number an epoch, from which the whole order follows.
+        seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).take(1)
+        batches = seeds.flat_map(epoch).apply(tf.data.experimental.assert_cardinality(count))
+    else:
+        batches = tf.data.Dataset.range(count).map(in_order, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE)

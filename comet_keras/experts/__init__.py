@@ -1,0 +1,3 @@
+"""Stacked experts."""
+
+from comet_keras.experts.dense import DenseExperts

@@ -1,0 +1,133 @@
+import keras
+from keras import ops
+
+from comet_keras.initializers import StackedInitializer, fresh
+from comet_keras.validation import positive_int
+
+
+@keras.saving.register_keras_serializable("comet_keras")
+class DenseExperts(keras.layers.Layer):
+    """n equal multilayer perceptrons, their weights stacked `(n, in, out)`.
+
+    Each expert is a stack of dense layers, each followed by the activation and by dropout. Every expert
+    draws its own initial values with the fans of a single expert, and its own dropout mask.
+
+    Args:
+        num_experts: int >= 1, n.
+        units: int, or sequence of ints, one a dense layer.
+        activation: of every dense layer. Default None (linear).
+        dropout: float in [0, 1), rate after every dense layer. Default 0.
+        use_bias: bool. Default True.
+        kernel_initializer, bias_initializer: default `"glorot_uniform"` and `"zeros"`.
+        kernel_regularizer, bias_regularizer: optional, applied to the stacked weights.
+        seed: int or None, of dropout.
+        **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(..., d)`.
+        training: bool.
+
+    Returns:
+        Float tensor `(..., n, units[-1])`: the outputs of all experts.
+
+    Example:
+
+    >>> experts = DenseExperts(4, (16, 8), activation="relu", dropout=0.5)
+    >>> tuple(experts(keras.ops.ones((2, 5))).shape)
+    (2, 4, 8)
+    """
+
+    def __init__(
+        self,
+        num_experts,
+        units,
+        activation=None,
+        dropout=0.0,
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_experts = positive_int("num_experts", num_experts)
+        self.units = tuple(
+            positive_int("units", u)
+            for u in (units if isinstance(units, (list, tuple)) else (units,))
+        )
+        if not self.units:
+            raise ValueError("`units` must hold at least one layer's size.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
+        self.activation = keras.activations.get(activation)
+        self.dropout = float(dropout)
+        self.use_bias = bool(use_bias)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if self.dropout else None
+
+    def build(self, input_shape):
+        n, width = self.num_experts, input_shape[-1]
+        if width is None:
+            raise ValueError(
+                f"DenseExperts needs a known last dimension. Received shape: {tuple(input_shape)}"
+            )
+        self.kernels, self.biases = [], []
+        for i, units in enumerate(self.units):
+            self.kernels.append(
+                self.add_weight(
+                    name=f"kernel_{i}",
+                    shape=(n, width, units),
+                    initializer=StackedInitializer(fresh(self.kernel_initializer, 1000 * i)),
+                    regularizer=self.kernel_regularizer,
+                )
+            )
+            if self.use_bias:
+                self.biases.append(
+                    self.add_weight(
+                        name=f"bias_{i}",
+                        shape=(n, units),
+                        initializer=StackedInitializer(fresh(self.bias_initializer, 1000 * i + 500)),
+                        regularizer=self.bias_regularizer,
+                    )
+                )
+            width = units
+        self.built = True
+
+    def call(self, inputs, training=False):
+        lead = ops.shape(inputs)[:-1]
+        # Experts in front: one batched matmul a layer, no transposed copies between layers.
+        x = ops.reshape(inputs, (1, -1, inputs.shape[-1]))
+        for i, kernel in enumerate(self.kernels):
+            x = ops.matmul(x, kernel)
+            if self.use_bias:
+                x = x + self.biases[i][:, None, :]
+            x = self.activation(x)
+            if self.dropout and training:
+                x = keras.random.dropout(x, self.dropout, seed=self.seed_generator)
+        x = ops.transpose(x, (1, 0, 2))
+        return ops.reshape(x, (*lead, self.num_experts, self.units[-1]))
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.num_experts, self.units[-1])
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_experts": self.num_experts,
+            "units": list(self.units),
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "seed": self.seed,
+        }

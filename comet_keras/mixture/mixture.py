@@ -1,0 +1,310 @@
+import functools
+
+import keras
+from keras import ops, tree
+
+from comet_keras.gates import Gate
+from comet_keras.mixture.dispatch import dispatch_dense
+from comet_keras.permutation import Permutation
+
+
+@keras.saving.register_keras_serializable("comet_keras")
+class MixtureOfExperts(keras.layers.Layer):
+    """Combines experts by the weights of one or several gates over common experts.
+
+    Source: multi-gate mixtures, Ma et al., KDD 2018; with local search COMET (Ibrahim et al., KDD
+    2023), sections 4 and 5.
+
+    Args:
+        experts: list of n Keras layers or models with the same output shape, or a layer that
+            computes n experts at once (`DenseExperts`).
+        gates: a `Gate`, or a list, tuple or dict (string keys) of gates, all over n experts.
+        permutation: optional `Permutation` for all gates (the paper's way), or one a gate in the
+            structure of `gates`.
+        **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: tensor `(*lead, ...)` for the experts; for gates too, unless `gate_inputs` is given.
+        gate_inputs: optional inputs of the gates `(*lead, d)`: one tensor for all gates, or one a gate
+            in the structure of `gates`.
+        mask: optional bool tensor `(*lead)`. Masked positions count neither in loss terms nor in
+            routing statistics; the mask is passed on.
+        training: bool.
+        return_details: bool. Default False.
+
+    Returns:
+        Combined outputs `(*lead, *rest)` in the structure of `gates`, where experts return
+        `(*lead, *rest)` each and gates `(*lead, n)`. With `return_details=True` a dict with
+        `"outputs"`, `"weights"` (`(*lead, n)` each, in the structure of `gates`) and
+        `"expert_outputs"` `(*lead, n, *rest)`.
+
+    Raises:
+        ValueError: if the numbers of experts disagree, structures do not match, or the experts'
+            output shapes differ.
+
+    Example:
+
+    ```python
+    mixture = MixtureOfExperts(
+        DenseExperts(8, 32, activation="relu"),
+        gates={"click": COMETGate(8, k=2), "rating": COMETGate(8, k=2)},
+        permutation=Permutation(8),
+    )
+    towers = mixture(keras.ops.ones((4, 16)))  # {"click": (4, 32), "rating": (4, 32)}
+    ```
+    """
+
+    def __init__(self, experts, gates, permutation=None, **kwargs):
+        # Gates route in float32, so inputs are not cast here: experts cast their own.
+        kwargs.setdefault("autocast", False)
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.experts = list(experts) if isinstance(experts, (list, tuple)) else experts
+        self.num_experts = _count_experts(self.experts)
+        # Flat, since Keras saves no layer from a list within a list.
+        self.gate_layers = tree.flatten(gates)
+        self._pack = functools.partial(tree.pack_sequence_as, gates)
+        self._labels = _get_labels(gates)
+        self.permutation_layers = _flatten_permutation(permutation, gates)
+        _check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
+
+    @property
+    def gates(self):
+        """The gates, in the structure they were given in."""
+        return self._pack(list(self.gate_layers))
+
+    @property
+    def permutation(self):
+        """The permutation as it was given: None, a layer, or one a gate."""
+        if len(self.permutation_layers) > 1:
+            return self._pack(list(self.permutation_layers))
+        return self.permutation_layers[0] if self.permutation_layers else None
+
+    def labelled_gates(self):
+        """Gates by their path in the structure, as logs name them; `""` for a single gate."""
+        return dict(zip(self._labels, self.gate_layers))
+
+    def _for_each_gate(self, gate_inputs, inputs):
+        """The leaves of `gate_inputs`, one a gate; `inputs` when there are none."""
+        leaves = [inputs] if gate_inputs is None else gate_inputs
+        if len(leaves) == 1:
+            return list(leaves) * len(self.gate_layers)
+        if len(leaves) != len(self.gate_layers):
+            raise ValueError(
+                "`gate_inputs` must be one tensor, or one a gate in the structure of `gates`. "
+                f"Received {len(leaves)} tensors for {len(self.gate_layers)} gates."
+            )
+        return list(leaves)
+
+    def build(self, inputs_shape, gate_inputs_shape=None):
+        for expert in self._expert_layers():
+            if not expert.built:
+                expert.build(inputs_shape)
+        shapes = self._for_each_gate(_flatten_shapes(gate_inputs_shape), inputs_shape)
+        for gate, shape in zip(self.gate_layers, shapes):
+            if not gate.built:
+                gate.build(shape)
+        for permutation in self.permutation_layers:
+            if not permutation.built:
+                permutation.build((None, self.num_experts))
+        self._get_shapes(inputs_shape, shapes)
+        self.built = True
+
+    def _expert_layers(self):
+        return self.experts if isinstance(self.experts, list) else [self.experts]
+
+    def _get_shapes(self, inputs_shape, gate_shapes):
+        """Shapes of one gate's weights and of all experts' outputs; checks that they fit."""
+        weights = {tuple(g.compute_output_shape(s)) for g, s in zip(self.gate_layers, gate_shapes)}
+        ranks = {len(shape) for shape in weights}
+        if len(ranks) > 1:
+            raise ValueError(f"All gates must route the same positions. Weights: {sorted(weights)}")
+        lead = ranks.pop() - 1
+        outputs = [tuple(e.compute_output_shape(inputs_shape)) for e in self._expert_layers()]
+        if len(set(outputs)) > 1:
+            listing = "\n".join(
+                f"  {expert.name}: {shape}" for expert, shape in zip(self.experts, outputs)
+            )
+            raise ValueError(f"All `experts` must have the same output shape. Received:\n{listing}")
+        output = outputs[0]
+        if isinstance(self.experts, list):
+            output = (*output[:lead], self.num_experts, *output[lead:])
+        weights = weights.pop()
+        fits = len(output) > lead and output[lead] == self.num_experts
+        if not fits or any(
+            a != b for a, b in zip(output[:lead], weights) if a is not None and b is not None
+        ):
+            raise ValueError(
+                f"Gates give weights of shape {weights}, which do not fit the experts' outputs of shape "
+                f"{outputs[0]}: both must start with the same {lead} dimension(s)."
+            )
+        return weights, output
+
+    def call(
+        self, inputs, gate_inputs=None, mask=None, training=False, return_details=False
+    ):
+        leaves = None if gate_inputs is None else tree.flatten(gate_inputs)
+        weights = self._route(self._for_each_gate(leaves, inputs), mask, training)
+        lead = len(weights.shape) - 2
+        outputs, expert_outputs = dispatch_dense(
+            functools.partial(self._run_experts, lead=lead), inputs, weights
+        )
+        outputs = self._split(outputs, lead)
+        if not return_details:
+            return outputs
+        return {
+            "outputs": outputs,
+            "weights": self._split(weights, lead),
+            "expert_outputs": expert_outputs,
+        }
+
+    def _route(self, gate_inputs, mask, training):
+        """The weights that reach the experts: `(*lead, gates, n)`."""
+        weights = []
+        for gate, x in zip(self.gate_layers, gate_inputs):
+            lead = len(gate.compute_output_shape(x.shape)) - 1
+            gate_mask = mask if mask is not None and len(mask.shape) == lead else None
+            weights.append(gate(x, mask=gate_mask, training=training, observe=False))
+        if len(self.permutation_layers) > 1:
+            weights = [p(w, training=training) for p, w in zip(self.permutation_layers, weights)]
+        weights = ops.stack(weights, axis=-2)
+        if len(self.permutation_layers) == 1:
+            weights = self.permutation_layers[0](weights, training=training)
+        for i, gate in enumerate(self.gate_layers):
+            gate.observe(weights[..., i, :], gate_mask, training)
+        return ops.cast(weights, self.compute_dtype)
+
+    def _run_experts(self, inputs, lead):
+        if isinstance(self.experts, list):
+            outputs = ops.stack([expert(inputs) for expert in self.experts], axis=lead)
+        else:
+            outputs = self.experts(inputs)
+        return ops.cast(outputs, self.compute_dtype)
+
+    def _split(self, values, axis):
+        """Takes `(*lead, gates, ...)` apart into the structure of `gates`."""
+        index = (slice(None),) * axis
+        return self._pack([values[(*index, i)] for i in range(len(self.gate_layers))])
+
+    def compute_output_spec(
+        self, inputs, gate_inputs=None, mask=None, training=False, return_details=False
+    ):
+        leaves = None if gate_inputs is None else [x.shape for x in tree.flatten(gate_inputs)]
+        weights, expert_outputs = self._get_shapes(
+            inputs.shape, self._for_each_gate(leaves, inputs.shape)
+        )
+        lead = len(weights) - 1
+
+        def each_gate(shape):
+            tensors = [keras.KerasTensor(shape, self.compute_dtype) for _ in self.gate_layers]
+            return self._pack(tensors)
+
+        outputs = each_gate((*expert_outputs[:lead], *expert_outputs[lead + 1 :]))
+        if not return_details:
+            return outputs
+        return {
+            "outputs": outputs,
+            "weights": each_gate(weights),
+            "expert_outputs": keras.KerasTensor(expert_outputs, self.compute_dtype),
+        }
+
+    def compute_output_shape(self, inputs_shape, gate_inputs_shape=None):
+        shapes = self._for_each_gate(_flatten_shapes(gate_inputs_shape), inputs_shape)
+        weights, outputs = self._get_shapes(inputs_shape, shapes)
+        lead = len(weights) - 1
+        shape = (*outputs[:lead], *outputs[lead + 1 :])
+        return self._pack([shape] * len(self.gate_layers))
+
+    def compute_mask(self, inputs, previous_mask=None):
+        if isinstance(previous_mask, (list, tuple)):
+            previous_mask = previous_mask[0]
+        return self._pack([previous_mask] * len(self.gate_layers))
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        config = super().get_config()
+        config.pop("autocast", None)
+        return {
+            **config,
+            "experts": serialize(
+                list(self.experts) if isinstance(self.experts, list) else self.experts
+            ),
+            "gates": serialize(self.gates),
+            "permutation": serialize(self.permutation),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("experts", "gates", "permutation")
+        }
+        return cls(**{**config, **parts})
+
+
+def _count_experts(experts):
+    if isinstance(experts, list):
+        for expert in experts:
+            if not isinstance(expert, keras.layers.Layer):
+                raise ValueError(f"`experts` must hold Keras layers. Received: {expert!r}")
+        if not experts:
+            raise ValueError("`experts` must hold at least one layer.")
+        if len({id(expert) for expert in experts}) < len(experts):
+            raise ValueError("`experts` holds the same layer more than once.")
+        return len(experts)
+    if not hasattr(experts, "num_experts"):
+        raise ValueError(
+            "`experts` must be a list of Keras layers, or a layer of stacked experts such as "
+            f"DenseExperts. Received: {experts!r}"
+        )
+    return experts.num_experts
+
+
+def _get_labels(gates):
+    paths = tree.flatten_with_path(gates)
+    for path, _ in paths:
+        if not all(isinstance(key, (str, int)) for key in path):
+            raise ValueError(f"`gates`: the keys of a dict must be strings. Received: {path}")
+    return tuple("_".join(str(key) for key in path) for path, _ in paths)
+
+
+def _flatten_permutation(permutation, gates):
+    if permutation is None:
+        return []
+    layers = tree.flatten(permutation)
+    if len(layers) > 1:
+        try:
+            tree.assert_same_structure(permutation, gates)
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                "`permutation` must be one Permutation, or one a gate in the structure of `gates`. "
+                f"{error}"
+            ) from None
+    return layers
+
+
+def _check_parts(gates, permutations, num_experts):
+    if not gates:
+        raise ValueError("`gates` must hold at least one gate.")
+    for name, layers, kind in (("gates", gates, Gate), ("permutation", permutations, Permutation)):
+        for layer in layers:
+            if not isinstance(layer, kind):
+                raise ValueError(f"`{name}` must be a {kind.__name__}. Received: {layer!r}")
+            if layer.num_experts != num_experts:
+                raise ValueError(
+                    f"`{name}`: {layer.name!r} has num_experts={layer.num_experts}, but there are "
+                    f"{num_experts} experts."
+                )
+        if len({id(layer) for layer in layers}) < len(layers):
+            raise ValueError(f"`{name}` holds the same layer more than once.")
+
+
+def _flatten_shapes(shapes):
+    """A list of shapes from a structure of shapes, or None."""
+    if shapes is None:
+        return None
+    if isinstance(shapes, dict):
+        return [leaf for key in sorted(shapes) for leaf in _flatten_shapes(shapes[key])]
+    if all(size is None or isinstance(size, int) for size in shapes):
+        return [tuple(shapes)]
+    return [leaf for shape in shapes for leaf in _flatten_shapes(shape)]

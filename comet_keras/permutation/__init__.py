@@ -1,0 +1,3 @@
+"""Local search by a learned permutation of experts."""
+
+from comet_keras.permutation.permutation import Permutation

@@ -1,0 +1,229 @@
+import keras
+import numpy as np
+from keras import ops
+
+from comet_keras.initializers import fresh
+from comet_keras.permutation.sinkhorn import schedule, sinkhorn
+from comet_keras.regularizers.regularizer import entropy
+from comet_keras.training_step import add_step_counter, first_call_in_step
+from comet_keras.validation import positive_int
+
+
+@keras.saving.register_keras_serializable("comet_keras")
+class Permutation(keras.layers.Layer):
+    """Local search: a learned permutation of the experts, soft at first and then hard.
+
+    Maps weights g `(..., n)` to `P g`: expert i receives `sum_j P_ij g_j`. In the first stage P is, in
+    training, the soft matrix `S^R(U / tau)` of a trainable U, tau falling and R rising by the step.
+    The `HardenPermutation` callback sets the stage's length, and at its end replaces P by the nearest
+    permutation, a fixed integer weight; U has no effect from then on. Source: COMET (Ibrahim et al.,
+    KDD 2023), section 4.
+
+    Inference always gathers by the hard permutation: the final one, or within the first stage the one
+    nearest to the present soft matrix (the callback renews it before each evaluation and at the end of
+    each epoch), so that a model is sparse whenever its training stops. Before any training it is the
+    identity.
+
+    Args:
+        num_experts: int >= 1, n.
+        temperature: pair of floats, tau at the start and end of the first stage. Default
+            `(1e-3, 1e-7)`.
+        rounds: pair of ints, Sinkhorn rounds R at the start and end. Default `(20, 150)`.
+        entropy_weight: float >= 0, zeta: in the first stage, zeta times the summed entropies of the rows
+            of S and of S with normalised rows is added to the loss. Default 1e-4 (section S1.3).
+        warm_start: bool. True (default): each step's rounds start from the potentials of the step before,
+            so that S is doubly stochastic throughout and hardening only rounds it. False: each step starts
+            cold as in the paper, with too few rounds for its temperature.
+        initializer: of U. Default uniform in (-0.05, 0.05). `keras.initializers.Identity(0.05)` starts
+            from no permutation.
+        **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
+
+    Call arguments:
+        inputs: float tensor `(..., n)`, gate weights.
+        training: bool.
+
+    Returns:
+        Float tensor `(..., n)` in the layer's compute dtype, on the simplex if the inputs are.
+
+    Example:
+
+    >>> permutation = Permutation(4)
+    >>> weights = permutation(SoftmaxGate(4)(keras.ops.ones((2, 8))))
+    """
+
+    def __init__(
+        self,
+        num_experts,
+        temperature=(1e-3, 1e-7),
+        rounds=(20, 150),
+        entropy_weight=1e-4,
+        warm_start=True,
+        initializer=None,
+        **kwargs,
+    ):
+        kwargs.setdefault("autocast", False)
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_experts = positive_int("num_experts", num_experts)
+        self.temperature = _pair("temperature", temperature, float)
+        self.rounds = _pair("rounds", rounds, int)
+        if not float(entropy_weight) >= 0:
+            raise ValueError(
+                f"`entropy_weight` must be at least 0. Received: entropy_weight={entropy_weight!r}"
+            )
+        self.entropy_weight = float(entropy_weight)
+        self.warm_start = bool(warm_start)
+        self.initializer = keras.initializers.get(
+            initializer or keras.initializers.RandomUniform(-0.05, 0.05)
+        )
+
+    @property
+    def _dtype(self):
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def build(self, input_shape):
+        n = self.num_experts
+        if input_shape[-1] != n:
+            raise ValueError(
+                f"Permutation expects weights of {n} experts, shape (..., {n}). "
+                f"Received shape: {tuple(input_shape)}"
+            )
+
+        def state(name, shape, dtype, initializer="zeros"):
+            return self.add_weight(
+                name=name,
+                shape=shape,
+                dtype=dtype,
+                initializer=initializer,
+                trainable=False,
+                autocast=False,
+                aggregation="mean" if dtype.startswith("float") else "none",
+            )
+
+        self.logits = self.add_weight(
+            name="logits",
+            shape=(n, n),
+            dtype=self._dtype,
+            initializer=fresh(self.initializer),
+            autocast=False,
+        )
+        # Row i takes the weight of column assignment[i].
+        self.assignment = state(
+            "assignment", (n,), "int32", lambda shape, dtype=None: ops.arange(n, dtype="int32")
+        )
+        self.hardened = state("hardened", (), "bool")
+        self.potentials = state("potentials", (n,), self._dtype)
+        self.step = add_step_counter(self)
+        self.stage_steps = state("stage_steps", (), "int32")
+        self.built = True
+
+    def call(self, inputs, training=False):
+        weights = ops.cast(inputs, self._dtype)
+        if training:
+            weights = self._permute_in_training(weights)
+        else:
+            weights = self._permute_hard(weights)
+        return ops.cast(weights, self.compute_dtype)
+
+    def _permute_hard(self, weights):
+        return ops.take(weights, ops.convert_to_tensor(self.assignment), axis=-1)
+
+    def _permute_in_training(self, weights):
+        hardened = ops.logical_and(self.hardened, True)
+        soft = ops.cast(ops.logical_not(hardened), self._dtype)
+        # Once hard no round is run, and U has no effect whatever its optimizer still does to it.
+        logits = ops.where(hardened, 0.0, ops.convert_to_tensor(self.logits))
+        matrix, potentials = self._soft_matrix(logits, hardened)
+        rows = ops.reshape(weights, (-1, self.num_experts))
+        permuted = ops.cond(
+            hardened,
+            lambda: self._permute_hard(rows),
+            lambda: ops.matmul(rows, ops.transpose(matrix)),
+        )
+        permuted = ops.reshape(permuted, ops.shape(weights))
+        # The term and the state belong to the step, however many gates share the permutation.
+        if first_call_in_step(self):
+            penalty = self.entropy_weight * soft * self._entropy(matrix)
+            self.add_loss(ops.cast(penalty, "float32"))
+            self.potentials.assign(ops.where(hardened, ops.convert_to_tensor(self.potentials), potentials))
+            self.step.assign(self.step + 1)
+        return permuted
+
+    def _soft_matrix(self, logits, hardened=False):
+        tau, rounds = schedule(self.step, self.stage_steps, self.temperature, self.rounds)
+        rounds = ops.where(hardened, 0, rounds)
+        start = self.potentials if self.warm_start else None
+        return sinkhorn(logits, tau, rounds, max(self.rounds), start)
+
+    def _entropy(self, matrix):
+        sums = ops.sum(matrix, axis=1, keepdims=True)
+        rows = matrix / ops.maximum(sums, float(np.finfo(self._dtype).tiny))
+        return ops.sum(entropy(matrix) + entropy(rows))
+
+    def soft_matrix(self):
+        """The soft matrix S of the present step `(n, n)`, as a numpy array."""
+        return np.asarray(ops.convert_to_numpy(self._soft_matrix(self.logits)[0]))
+
+    def hard_matrix(self):
+        """The permutation that inference uses, as a numpy array `(n, n)` of zeros and ones."""
+        return np.eye(self.num_experts)[ops.convert_to_numpy(self.assignment)]
+
+    def round(self):
+        """Renews the hard permutation from U; nothing changes once hardened.
+
+        The linear assignment is solved in float64 on the host. Its solution for log S and for U is the
+        same, since a row or column potential adds the same to every permutation.
+
+        Returns:
+            Dict with `distance`, the Frobenius norm of S - P, and `row_deviation`, the largest deviation
+            of a row sum of S from 1.
+        """
+        if bool(ops.convert_to_numpy(self.hardened)):
+            return {"distance": 0.0, "row_deviation": 0.0}
+        from scipy.optimize import linear_sum_assignment
+
+        utilities = np.asarray(ops.convert_to_numpy(self.logits), "float64")
+        if not np.isfinite(utilities).all():
+            raise ValueError(
+                f"Permutation {self.name!r} can't be hardened: its logits are not finite. "
+                "The training has diverged."
+            )
+        _, assignment = linear_sum_assignment(utilities, maximize=True)
+        self.assignment.assign(assignment.astype("int32"))
+        soft = self.soft_matrix()
+        return {
+            "distance": float(np.linalg.norm(soft - self.hard_matrix())),
+            "row_deviation": float(np.abs(soft.sum(axis=1) - 1).max()),
+        }
+
+    def harden(self):
+        """Ends the first stage: rounds, and fixes the permutation. Returns what `round` returns."""
+        report = self.round()
+        self.hardened.assign(True)
+        return report
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("autocast", None)
+        return {
+            **config,
+            "num_experts": self.num_experts,
+            "temperature": list(self.temperature),
+            "rounds": list(self.rounds),
+            "entropy_weight": self.entropy_weight,
+            "warm_start": self.warm_start,
+            "initializer": keras.initializers.serialize(self.initializer),
+        }
+
+
+def _pair(name, value, kind):
+    pair = tuple(kind(v) for v in value) if isinstance(value, (list, tuple)) else ()
+    if len(pair) != 2 or not all(v > 0 for v in pair):
+        raise ValueError(
+            f"`{name}` must be a pair of numbers above 0, at the start and end of the first stage. "
+            f"Received: {name}={value!r}"
+        )
+    return pair
