@@ -10,7 +10,8 @@ def fresh(initializer, index=0):
     Keras initializers return the same values each time one instance is called, so that
     layers sharing an instance start equal. The copy number `index` of a seeded
     initializer has a seed of its own that follows from the given one (the whole stays
-    reproducible); the copy of an unseeded initializer is unseeded.
+    reproducible); the copy of an unseeded initializer is unseeded. One with a
+    `SeedGenerator` draws new values each time by itself, and is returned as it is.
 
     Args:
         initializer: a Keras initializer, its name or its config.
@@ -26,6 +27,8 @@ def fresh(initializer, index=0):
     """
     initializer = keras.initializers.get(initializer)
     if not isinstance(initializer, keras.initializers.Initializer):
+        return initializer
+    if isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator):
         return initializer
     config = initializer.get_config()
     if isinstance(config.get("seed"), int):
@@ -44,7 +47,7 @@ class StackedInitializer(keras.initializers.Initializer):
 
     Example:
 
-    >>> StackedInitializer("glorot_uniform")((16, 8, 4)).shape
+    >>> tuple(StackedInitializer("glorot_uniform")((16, 8, 4)).shape)
     (16, 8, 4)
     """
 

@@ -28,6 +28,17 @@ def first_call_in_step(layer):
     return True
 
 
+def once_in_step(layer, compute):
+    """What `compute()` returns in the first call of `layer` within one pass, for every call in it."""
+    context = layer._get_call_context()
+    key = f"comet_keras_result_{id(layer)}"
+    result = context.get_value(key)
+    if result is None:
+        result = compute()
+        context.set_value(key, result)
+    return result
+
+
 def add_step_counter(layer, name="step"):
     """Adds the int32 scalar weight that counts training steps to `layer`."""
     return layer.add_weight(

@@ -88,9 +88,9 @@ class HardenPermutation(keras.callbacks.Callback):
         return all(int(layer.stage_steps.numpy()) > 0 for layer in self.permutations())
 
     def _set_stage(self, steps_per_epoch):
-        if steps_per_epoch:
-            for layer in self.permutations():
-                layer.stage_steps.assign(self.epochs * steps_per_epoch)
+        stage_steps = self.epochs * steps_per_epoch if steps_per_epoch else None
+        for layer in self.permutations():
+            layer.begin(stage_steps)
 
     def _renew(self):
         """Rounds the soft permutations, and hardens those whose stage is over."""

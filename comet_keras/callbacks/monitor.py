@@ -49,8 +49,10 @@ class RoutingMonitor(keras.callbacks.Callback):
         self._training, self._validation = {}, {}
         self._test_function = None
         self._scope = None
+        self._in_training = False
 
     def on_train_begin(self, logs=None):
+        self._in_training = True
         if not gates_of(self.model):
             warnings.warn(f"RoutingMonitor: model {self.model.name!r} has no gate to watch.")
 
@@ -75,6 +77,18 @@ class RoutingMonitor(keras.callbacks.Callback):
             label: figures["expert_usage"] for label, figures in self._validation.items()
         }
         self._reset()
+        if not self._in_training:
+            self._forget_test_function()
+
+    def on_train_end(self, logs=None):
+        self._in_training = False
+        self._forget_test_function()
+
+    def _forget_test_function(self):
+        """Evaluation without this callback shall gather nothing, and change no weight."""
+        if self._test_function is not None:
+            self._test_function = None
+            self.model.make_test_function(force=True)
 
     def on_epoch_end(self, epoch, logs=None):
         training = self._training or self._read()

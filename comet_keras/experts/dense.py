@@ -102,17 +102,23 @@ class DenseExperts(keras.layers.Layer):
 
     def call(self, inputs, training=False):
         lead = ops.shape(inputs)[:-1]
-        # Experts in front: one batched matmul a layer, no transposed copies between layers.
-        x = ops.reshape(inputs, (1, -1, inputs.shape[-1]))
+        rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
+        # One product an expert: faster on CPUs than a batched one, and no transposed copy after it.
+        outputs = [rows] * self.num_experts
         for i, kernel in enumerate(self.kernels):
-            x = ops.matmul(x, kernel)
+            if i:
+                outputs = ops.unstack(self._drop(ops.stack(outputs), training))
+            outputs = [ops.matmul(x, k) for x, k in zip(outputs, _unstack(kernel))]
             if self.use_bias:
-                x = x + self.biases[i][:, None, :]
-            x = self.activation(x)
-            if self.dropout and training:
-                x = keras.random.dropout(x, self.dropout, seed=self.seed_generator)
-        x = ops.transpose(x, (1, 0, 2))
+                outputs = [x + bias for x, bias in zip(outputs, _unstack(self.biases[i]))]
+            outputs = [self.activation(x) for x in outputs]
+        x = self._drop(ops.stack(outputs, axis=1), training)
         return ops.reshape(x, (*lead, self.num_experts, self.units[-1]))
+
+    def _drop(self, x, training):
+        if not (self.dropout and training):
+            return x
+        return keras.random.dropout(x, self.dropout, seed=self.seed_generator)
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.num_experts, self.units[-1])
@@ -131,3 +137,8 @@ class DenseExperts(keras.layers.Layer):
             "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
             "seed": self.seed,
         }
+
+
+def _unstack(variable):
+    """The experts' parts of a stacked weight; PyTorch takes apart tensors only."""
+    return ops.unstack(ops.convert_to_tensor(variable))

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from comet_keras.gates.gate import Gate
+from comet_keras.gates.gate import Gate, check_names
 from comet_keras.gates.smooth_step import smooth_step
 from comet_keras.gates.tree import leaf_probabilities
 from comet_keras.initializers import fresh
@@ -67,6 +67,7 @@ class COMETGate(Gate):
         self.leaf_initializer = keras.initializers.get(
             leaf_initializer or keras.initializers.RandomUniform(-0.05, 0.05)
         )
+        check_names(self.all_regularizers())
 
     def all_regularizers(self):
         return [term for term in (self.entropy, *self.regularizers) if term.weight]
@@ -74,12 +75,14 @@ class COMETGate(Gate):
     def build(self, input_shape):
         width, splits, leaves = input_shape[-1], self.num_experts - 1, self.num_experts
         if splits:
-            for name, units, initializer in (
-                ("split", self.k * splits, self.split_initializer),
-                ("leaf", self.k * leaves, self.leaf_initializer),
+            for name, units, initializer, copy in (
+                ("split", self.k * splits, self.split_initializer, 0),
+                ("leaf", self.k * leaves, self.leaf_initializer, 2),
             ):
-                kernel = self.add_router_weight(f"{name}_kernel", (width, units), fresh(initializer))
-                bias = self.add_router_weight(f"{name}_bias", (units,), fresh(initializer, 1))
+                kernel = self.add_router_weight(
+                    f"{name}_kernel", (width, units), fresh(initializer, copy)
+                )
+                bias = self.add_router_weight(f"{name}_bias", (units,), fresh(initializer, copy + 1))
                 setattr(self, f"{name}_kernel", kernel)
                 setattr(self, f"{name}_bias", bias)
         super().build(input_shape)
@@ -105,8 +108,9 @@ class COMETGate(Gate):
         tiny = float(np.finfo(self.router_dtype).tiny)
         scores = alpha + ops.log(ops.maximum(ops.where(reached, v, 1.0), tiny))
         scores = ops.where(reached, scores, -float("inf"))
-        top = ops.stop_gradient(ops.max(scores, axis=(-2, -1), keepdims=True))
-        exps = ops.exp(scores - top)
+        # An initial value, for the maximum of an empty batch.
+        top = ops.max(scores, axis=(-2, -1), keepdims=True, initial=-float("inf"))
+        exps = ops.exp(scores - ops.stop_gradient(top))
         weights = ops.sum(exps, axis=-2) / ops.sum(exps, axis=(-2, -1))[..., None]
         return {"weights": weights, "selectors": v, "logits": alpha}
 

@@ -3,11 +3,12 @@ import math
 import keras
 from keras import ops
 
-from comet_keras.gates.gate import Gate
+from comet_keras.gates.gate import Gate, check_names
 from comet_keras.gates.smooth_step import smooth_step
+from comet_keras.gates.softmax import softmax
 from comet_keras.initializers import fresh
 from comet_keras.regularizers import Entropy, Reciprocal
-from comet_keras.validation import positive_float, positive_int
+from comet_keras.validation import positive_float
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -71,6 +72,7 @@ class DSelectKGate(Gate):
             selector_initializer or keras.initializers.RandomUniform(-0.05, 0.05)
         )
         self.num_bits = math.ceil(math.log2(self.num_experts))
+        check_names(self.all_regularizers())
 
     def all_regularizers(self):
         terms = [self.entropy]
@@ -81,15 +83,17 @@ class DSelectKGate(Gate):
     def build(self, input_shape):
         if self.num_bits:
             width = input_shape[-1]
-            self._add_linear("code", width, self.k * self.num_bits, self.code_initializer)
-            self._add_linear("selector", width, self.k, self.selector_initializer)
+            self._add_linear("code", width, self.k * self.num_bits, self.code_initializer, 0)
+            self._add_linear("selector", width, self.k, self.selector_initializer, 2)
         super().build(input_shape)
 
-    def _add_linear(self, name, width, units, initializer):
+    def _add_linear(self, name, width, units, initializer, copy):
         if self.per_sample:
-            kernel = self.add_router_weight(f"{name}_kernel", (width, units), fresh(initializer))
+            kernel = self.add_router_weight(
+                f"{name}_kernel", (width, units), fresh(initializer, copy)
+            )
             setattr(self, f"{name}_kernel", kernel)
-        bias = self.add_router_weight(f"{name}_bias", (units,), fresh(initializer, 1))
+        bias = self.add_router_weight(f"{name}_bias", (units,), fresh(initializer, copy + 1))
         setattr(self, f"{name}_bias", bias)
 
     def _linear(self, name, inputs):
@@ -120,7 +124,7 @@ class DSelectKGate(Gate):
             pair = [products * off[..., bit : bit + 1], products * on[..., bit : bit + 1]]
             products = ops.reshape(ops.stack(pair, axis=-1), (*lead, self.k, 2 ** (bit + 1)))
         selectors = products[..., : self.num_experts]
-        weights = ops.sum(ops.softmax(selector_logits)[..., None] * selectors, axis=-2)
+        weights = ops.sum(softmax(selector_logits)[..., None] * selectors, axis=-2)
         return {"weights": weights, "selectors": selectors}
 
     def get_config(self):

@@ -169,8 +169,13 @@ def _get_regularizers(regularizers):
                 f"Received: {term!r}"
             )
         terms.append(term)
+    check_names(terms)
+    return tuple(terms)
+
+
+def check_names(terms):
+    """Refuses two terms of one name, also where one comes from an argument such as `entropy_weight`."""
     names = [term.name for term in terms]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"`regularizers` holds {name!r} more than once.")
-    return tuple(terms)
+            raise ValueError(f"`regularizers`: this gate has the term {name!r} more than once.")

@@ -130,7 +130,9 @@ class HashGate(Gate):
     def route(self, inputs, training=False):
         last = self.table_size - 1
         if self.vocabulary is not None and not self.takes_strings:
-            row = ops.clip(ops.searchsorted(self.ids, inputs), 0, last)
+            # Searched flat: TensorFlow wants as many tables as there are leading positions.
+            row = ops.searchsorted(ops.convert_to_tensor(self.ids), ops.reshape(inputs, (-1,)))
+            row = ops.clip(ops.reshape(row, ops.shape(inputs)), 0, last)
             inside = ops.take(self.ids, row) == inputs
         else:
             row = ops.clip(inputs, 0, last)

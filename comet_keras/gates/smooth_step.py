@@ -15,6 +15,7 @@ def smooth_step(t, gamma=1.0):
     Returns:
         Tensor of the shape of `t`. `1 - h(t)` is `smooth_step(-t)`, exact near 0 too.
     """
-    # With s = t/gamma + 1/2 the cubic is s^2 (3 - 2s): never below 0 by rounding.
-    s = ops.clip(t / gamma + 0.5, 0.0, 1.0)
+    # With s = t/gamma + 1/2 the cubic is s^2 (3 - 2s): never below 0 by rounding. Half of gamma is added
+    # before the division, which compilers replace by a product: exact 0 at -gamma/2 in any case.
+    s = ops.clip((t + gamma / 2) / gamma, 0.0, 1.0)
     return s * s * (3 - 2 * s)

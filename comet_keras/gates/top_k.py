@@ -4,7 +4,7 @@ import warnings
 import keras
 from keras import ops
 
-from comet_keras.gates.softmax import SoftmaxGate
+from comet_keras.gates.softmax import SoftmaxGate, softmax
 from comet_keras.initializers import fresh
 from comet_keras.validation import one_of, positive_int
 
@@ -106,12 +106,13 @@ class TopKGate(SoftmaxGate):
         order = ops.argsort(-noisy_logits, axis=-1)
         chosen = ops.one_hot(order[..., : self.k], self.num_experts, dtype=logits.dtype)
         chosen = ops.sum(chosen, axis=-2) > 0
-        probabilities = ops.softmax(noisy_logits)
+        probabilities = softmax(noisy_logits)
         if self.softmax == "before":
             weights = ops.where(chosen, probabilities, 0.0)
         else:
-            top = ops.stop_gradient(ops.max(noisy_logits, axis=-1, keepdims=True))
-            kept = ops.where(chosen, ops.exp(noisy_logits - top), 0.0)
+            # An initial value, for the maximum of an empty batch.
+            top = ops.max(noisy_logits, axis=-1, keepdims=True, initial=-float("inf"))
+            kept = ops.where(chosen, ops.exp(noisy_logits - ops.stop_gradient(top)), 0.0)
             weights = kept / ops.sum(kept, axis=-1, keepdims=True)
         routing = {"weights": weights, "probabilities": probabilities, "logits": logits}
         if noise is not None and self.k < self.num_experts:

@@ -1,7 +1,6 @@
 """Routing statistics gathered inside layers, in non-trainable weights."""
 
 import contextlib
-import threading
 
 import numpy as np
 from keras import ops
@@ -9,7 +8,8 @@ from keras import ops
 from comet_keras.metrics.routing import SUPPORT_THRESHOLD
 from comet_keras.regularizers.regularizer import entropy, positions, sum_over_positions
 
-_scope = threading.local()
+# Of the process, not of the thread: tf.distribute traces each replica in a thread of its own.
+_scopes = []
 
 
 @contextlib.contextmanager
@@ -19,17 +19,17 @@ def gathering():
     Training steps always gather. A model called for prediction or exported changes no
     state, so evaluation gathers only when its function is traced within this scope.
     """
-    depth = getattr(_scope, "depth", 0)
-    _scope.depth = depth + 1
+    scope = object()
+    _scopes.append(scope)
     try:
         yield
     finally:
-        _scope.depth = depth
+        _scopes.remove(scope)
 
 
 def is_gathering(training):
     """Whether a call with this `training` argument gathers statistics."""
-    return bool(training) or getattr(_scope, "depth", 0) > 0
+    return bool(training) or bool(_scopes)
 
 
 class RoutingStatistics:
@@ -114,7 +114,7 @@ class RoutingStatistics:
         used = usage[usage > 0]
         figures = {
             "experts_per_sample": support,
-            "gate_entropy": nats / np.log(2),
+            "gate_entropy": nats / float(np.log(2)),
             "expert_usage_entropy": float(-np.sum(used * np.log2(used))),
             "largest_expert_share": float(usage.max()),
             "expert_usage": usage,

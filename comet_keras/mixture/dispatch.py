@@ -4,6 +4,8 @@ The one contract: `dispatch(experts, inputs, weights)` returns the experts' outp
 weights. It is the only place that calls experts.
 """
 
+import math
+
 from keras import ops
 
 
@@ -28,7 +30,9 @@ def combine(outputs, weights):
     lead = len(weights.shape) - 2
     rest = ops.shape(outputs)[lead + 1 :]
     if len(rest) != 1:
-        outputs = ops.reshape(outputs, (*ops.shape(weights)[:-2], outputs.shape[lead], -1))
+        # No -1, which has no answer for an empty batch.
+        size = math.prod(rest)
+        outputs = ops.reshape(outputs, (*ops.shape(weights)[:-2], outputs.shape[lead], size))
     combined = ops.matmul(weights, outputs)
     if len(rest) != 1:
         combined = ops.reshape(combined, (*ops.shape(combined)[:-1], *rest))

@@ -27,8 +27,8 @@ class MixtureOfExperts(keras.layers.Layer):
         inputs: tensor `(*lead, ...)` for the experts; for gates too, unless `gate_inputs` is given.
         gate_inputs: optional inputs of the gates `(*lead, d)`: one tensor for all gates, or one a gate
             in the structure of `gates`.
-        mask: optional bool tensor `(*lead)`. Masked positions count neither in loss terms nor in
-            routing statistics; the mask is passed on.
+        mask: optional bool tensor `(*lead)`, by default the mask that `inputs` carry. Masked positions
+            count neither in loss terms nor in routing statistics; the mask is passed on.
         training: bool.
         return_details: bool. Default False.
 
@@ -64,7 +64,8 @@ class MixtureOfExperts(keras.layers.Layer):
         # Flat, since Keras saves no layer from a list within a list.
         self.gate_layers = tree.flatten(gates)
         self._pack = functools.partial(tree.pack_sequence_as, gates)
-        self._labels = _get_labels(gates)
+        _check_keys(gates)
+        self._paths = _get_paths(gates)
         self.permutation_layers = _flatten_permutation(permutation, gates)
         _check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
 
@@ -82,25 +83,27 @@ class MixtureOfExperts(keras.layers.Layer):
 
     def labelled_gates(self):
         """Gates by their path in the structure, as logs name them; `""` for a single gate."""
-        return dict(zip(self._labels, self.gate_layers))
+        labels = ("_".join(str(key) for key in path) for path in self._paths)
+        return dict(zip(labels, self.gate_layers))
 
     def _for_each_gate(self, gate_inputs, inputs):
         """The leaves of `gate_inputs`, one a gate; `inputs` when there are none."""
-        leaves = [inputs] if gate_inputs is None else gate_inputs
-        if len(leaves) == 1:
-            return list(leaves) * len(self.gate_layers)
-        if len(leaves) != len(self.gate_layers):
+        if gate_inputs is None:
+            return [inputs] * len(self.gate_layers)
+        paths, leaves = _get_paths(gate_inputs), tree.flatten(gate_inputs)
+        if paths == ((),):
+            return leaves * len(self.gate_layers)
+        if paths != self._paths:
             raise ValueError(
                 "`gate_inputs` must be one tensor, or one a gate in the structure of `gates`. "
-                f"Received {len(leaves)} tensors for {len(self.gate_layers)} gates."
+                f"Received tensors at {list(paths)} for gates at {list(self._paths)}."
             )
-        return list(leaves)
+        return leaves
 
     def build(self, inputs_shape, gate_inputs_shape=None):
         for expert in self._expert_layers():
-            if not expert.built:
-                expert.build(inputs_shape)
-        shapes = self._for_each_gate(_flatten_shapes(gate_inputs_shape), inputs_shape)
+            _build_expert(expert, inputs_shape)
+        shapes = self._gate_shapes(inputs_shape, gate_inputs_shape)
         for gate, shape in zip(self.gate_layers, shapes):
             if not gate.built:
                 gate.build(shape)
@@ -109,6 +112,11 @@ class MixtureOfExperts(keras.layers.Layer):
                 permutation.build((None, self.num_experts))
         self._get_shapes(inputs_shape, shapes)
         self.built = True
+
+    def _gate_shapes(self, inputs_shape, gate_inputs_shape):
+        """Input shapes, one a gate."""
+        specs = _map_shapes(keras.KerasTensor, gate_inputs_shape)
+        return [x.shape for x in self._for_each_gate(specs, keras.KerasTensor(inputs_shape))]
 
     def _expert_layers(self):
         return self.experts if isinstance(self.experts, list) else [self.experts]
@@ -120,7 +128,7 @@ class MixtureOfExperts(keras.layers.Layer):
         if len(ranks) > 1:
             raise ValueError(f"All gates must route the same positions. Weights: {sorted(weights)}")
         lead = ranks.pop() - 1
-        outputs = [tuple(e.compute_output_shape(inputs_shape)) for e in self._expert_layers()]
+        outputs = [_get_output_shape(e, inputs_shape) for e in self._expert_layers()]
         if len(set(outputs)) > 1:
             listing = "\n".join(
                 f"  {expert.name}: {shape}" for expert, shape in zip(self.experts, outputs)
@@ -141,10 +149,18 @@ class MixtureOfExperts(keras.layers.Layer):
         return weights, output
 
     def call(
-        self, inputs, gate_inputs=None, mask=None, training=False, return_details=False
+        self,
+        inputs,
+        gate_inputs=None,
+        mask=None,
+        training=False,
+        return_details=False,
+        inputs_mask=None,
     ):
-        leaves = None if gate_inputs is None else tree.flatten(gate_inputs)
-        weights = self._route(self._for_each_gate(leaves, inputs), mask, training)
+        _check_dense(inputs)
+        # Keras hands in the mask of `inputs` by this name when there are gate inputs.
+        mask = inputs_mask if mask is None else mask
+        weights = self._route(self._for_each_gate(gate_inputs, inputs), mask, training)
         lead = len(weights.shape) - 2
         outputs, expert_outputs = dispatch_dense(
             functools.partial(self._run_experts, lead=lead), inputs, weights
@@ -160,18 +176,20 @@ class MixtureOfExperts(keras.layers.Layer):
 
     def _route(self, gate_inputs, mask, training):
         """The weights that reach the experts: `(*lead, gates, n)`."""
-        weights = []
-        for gate, x in zip(self.gate_layers, gate_inputs):
-            lead = len(gate.compute_output_shape(x.shape)) - 1
-            gate_mask = mask if mask is not None and len(mask.shape) == lead else None
-            weights.append(gate(x, mask=gate_mask, training=training, observe=False))
+        lead = len(self.gate_layers[0].compute_output_shape(gate_inputs[0].shape)) - 1
+        if mask is not None and len(mask.shape) != lead:
+            mask = None  # of what experts read, not of routed positions
+        weights = [
+            gate(x, mask=mask, training=training, observe=False)
+            for gate, x in zip(self.gate_layers, gate_inputs)
+        ]
         if len(self.permutation_layers) > 1:
             weights = [p(w, training=training) for p, w in zip(self.permutation_layers, weights)]
         weights = ops.stack(weights, axis=-2)
         if len(self.permutation_layers) == 1:
             weights = self.permutation_layers[0](weights, training=training)
         for i, gate in enumerate(self.gate_layers):
-            gate.observe(weights[..., i, :], gate_mask, training)
+            gate.observe(weights[..., i, :], mask, training)
         return ops.cast(weights, self.compute_dtype)
 
     def _run_experts(self, inputs, lead):
@@ -187,12 +205,16 @@ class MixtureOfExperts(keras.layers.Layer):
         return self._pack([values[(*index, i)] for i in range(len(self.gate_layers))])
 
     def compute_output_spec(
-        self, inputs, gate_inputs=None, mask=None, training=False, return_details=False
+        self,
+        inputs,
+        gate_inputs=None,
+        mask=None,
+        training=False,
+        return_details=False,
+        inputs_mask=None,
     ):
-        leaves = None if gate_inputs is None else [x.shape for x in tree.flatten(gate_inputs)]
-        weights, expert_outputs = self._get_shapes(
-            inputs.shape, self._for_each_gate(leaves, inputs.shape)
-        )
+        gate_shapes = [x.shape for x in self._for_each_gate(gate_inputs, inputs)]
+        weights, expert_outputs = self._get_shapes(inputs.shape, gate_shapes)
         lead = len(weights) - 1
 
         def each_gate(shape):
@@ -209,16 +231,15 @@ class MixtureOfExperts(keras.layers.Layer):
         }
 
     def compute_output_shape(self, inputs_shape, gate_inputs_shape=None):
-        shapes = self._for_each_gate(_flatten_shapes(gate_inputs_shape), inputs_shape)
-        weights, outputs = self._get_shapes(inputs_shape, shapes)
+        gate_shapes = self._gate_shapes(inputs_shape, gate_inputs_shape)
+        weights, outputs = self._get_shapes(inputs_shape, gate_shapes)
         lead = len(weights) - 1
         shape = (*outputs[:lead], *outputs[lead + 1 :])
         return self._pack([shape] * len(self.gate_layers))
 
     def compute_mask(self, inputs, previous_mask=None):
-        if isinstance(previous_mask, (list, tuple)):
-            previous_mask = previous_mask[0]
-        return self._pack([previous_mask] * len(self.gate_layers))
+        # Keras pairs masks and returned tensors in order: enough of them for all details.
+        return None if previous_mask is None else [previous_mask] * (2 * len(self.gate_layers) + 1)
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
@@ -260,12 +281,43 @@ def _count_experts(experts):
     return experts.num_experts
 
 
-def _get_labels(gates):
-    paths = tree.flatten_with_path(gates)
-    for path, _ in paths:
-        if not all(isinstance(key, (str, int)) for key in path):
-            raise ValueError(f"`gates`: the keys of a dict must be strings. Received: {path}")
-    return tuple("_".join(str(key) for key in path) for path, _ in paths)
+def _build_expert(expert, shape):
+    if expert.built:
+        return
+    if type(expert).build is keras.layers.Layer.build:
+        expert(keras.KerasTensor(shape, expert.input_dtype))  # builds its sub-layers on the way
+    else:
+        expert.build(shape)
+
+
+def _get_output_shape(expert, shape):
+    try:
+        return tuple(expert.compute_output_shape(shape))
+    except NotImplementedError:
+        return tuple(expert.compute_output_spec(keras.KerasTensor(shape, expert.input_dtype)).shape)
+
+
+def _check_dense(inputs):
+    if hasattr(inputs, "row_splits"):
+        raise ValueError(
+            "`inputs` must be a dense tensor. Received a ragged one: densify it with "
+            "`inputs.to_tensor()` and pass `mask` for the positions that exist."
+        )
+
+
+def _check_keys(gates):
+    if isinstance(gates, dict):
+        for key, value in gates.items():
+            if not isinstance(key, str):
+                raise ValueError(f"`gates`: the keys of a dict must be strings. Received: {key!r}")
+            _check_keys(value)
+    elif isinstance(gates, (list, tuple)):
+        for value in gates:
+            _check_keys(value)
+
+
+def _get_paths(structure):
+    return tuple(tuple(path) for path, _ in tree.flatten_with_path(structure))
 
 
 def _flatten_permutation(permutation, gates):
@@ -299,12 +351,12 @@ def _check_parts(gates, permutations, num_experts):
             raise ValueError(f"`{name}` holds the same layer more than once.")
 
 
-def _flatten_shapes(shapes):
-    """A list of shapes from a structure of shapes, or None."""
+def _map_shapes(function, shapes):
+    """`function` of every shape in a structure of shapes, or None."""
     if shapes is None:
         return None
     if isinstance(shapes, dict):
-        return [leaf for key in sorted(shapes) for leaf in _flatten_shapes(shapes[key])]
+        return {key: _map_shapes(function, value) for key, value in shapes.items()}
     if all(size is None or isinstance(size, int) for size in shapes):
-        return [tuple(shapes)]
-    return [leaf for shape in shapes for leaf in _flatten_shapes(shape)]
+        return function(tuple(shapes))
+    return [_map_shapes(function, value) for value in shapes]

@@ -66,7 +66,7 @@ class WeightedSum(keras.layers.Layer):
         lead = len(weights_shape) - 1
         return (*outputs_shape[:lead], *outputs_shape[lead + 1 :])
 
-    def compute_mask(self, outputs, weights, previous_mask=None):
+    def compute_mask(self, inputs, previous_mask):
         return previous_mask[0] if isinstance(previous_mask, (list, tuple)) else previous_mask
 
 

@@ -1,3 +1,5 @@
+import warnings
+
 import keras
 import numpy as np
 from keras import ops
@@ -5,7 +7,7 @@ from keras import ops
 from comet_keras.initializers import fresh
 from comet_keras.permutation.sinkhorn import schedule, sinkhorn
 from comet_keras.regularizers.regularizer import entropy
-from comet_keras.training_step import add_step_counter, first_call_in_step
+from comet_keras.training_step import add_step_counter, once_in_step
 from comet_keras.validation import positive_int
 
 
@@ -76,6 +78,7 @@ class Permutation(keras.layers.Layer):
         self.initializer = keras.initializers.get(
             initializer or keras.initializers.RandomUniform(-0.05, 0.05)
         )
+        self._warn_without_stage = True
 
     @property
     def _dtype(self):
@@ -120,6 +123,7 @@ class Permutation(keras.layers.Layer):
     def call(self, inputs, training=False):
         weights = ops.cast(inputs, self._dtype)
         if training:
+            self._check_stage()
             weights = self._permute_in_training(weights)
         else:
             weights = self._permute_hard(weights)
@@ -130,24 +134,30 @@ class Permutation(keras.layers.Layer):
 
     def _permute_in_training(self, weights):
         hardened = ops.logical_and(self.hardened, True)
-        soft = ops.cast(ops.logical_not(hardened), self._dtype)
-        # Once hard no round is run, and U has no effect whatever its optimizer still does to it.
-        logits = ops.where(hardened, 0.0, ops.convert_to_tensor(self.logits))
-        matrix, potentials = self._soft_matrix(logits, hardened)
+        # The matrix belongs to the step, however many gates share the permutation.
+        matrix = once_in_step(self, lambda: self._run_step(weights, hardened))
         rows = ops.reshape(weights, (-1, self.num_experts))
         permuted = ops.cond(
             hardened,
             lambda: self._permute_hard(rows),
             lambda: ops.matmul(rows, ops.transpose(matrix)),
         )
-        permuted = ops.reshape(permuted, ops.shape(weights))
-        # The term and the state belong to the step, however many gates share the permutation.
-        if first_call_in_step(self):
-            penalty = self.entropy_weight * soft * self._entropy(matrix)
-            self.add_loss(ops.cast(penalty, "float32"))
-            self.potentials.assign(ops.where(hardened, ops.convert_to_tensor(self.potentials), potentials))
-            self.step.assign(self.step + 1)
-        return permuted
+        return ops.reshape(permuted, ops.shape(weights))
+
+    def _run_step(self, weights, hardened):
+        """The soft matrix of this training step; adds the entropy term and advances the state."""
+        soft = ops.cast(ops.logical_not(hardened), self._dtype)
+        # Once hard no round is run, and U has no effect whatever its optimizer still does to it.
+        logits = ops.where(hardened, 0.0, ops.convert_to_tensor(self.logits))
+        matrix, potentials = self._soft_matrix(logits, hardened)
+        penalty = self.entropy_weight * soft * self._entropy(matrix)
+        self.add_loss(ops.cast(penalty, "float32"))
+        self.potentials.assign(ops.where(hardened, ops.convert_to_tensor(self.potentials), potentials))
+        # After the data: at the end of a data set of unknown length TensorFlow runs what it can of one
+        # step more.
+        arrived = ops.logical_or(ops.any(weights > 0), True)
+        self.step.assign(self.step + ops.cast(arrived, "int32"))
+        return matrix
 
     def _soft_matrix(self, logits, hardened=False):
         tau, rounds = schedule(self.step, self.stage_steps, self.temperature, self.rounds)
@@ -159,6 +169,30 @@ class Permutation(keras.layers.Layer):
         sums = ops.sum(matrix, axis=1, keepdims=True)
         rows = matrix / ops.maximum(sums, float(np.finfo(self._dtype).tiny))
         return ops.sum(entropy(matrix) + entropy(rows))
+
+    def _check_stage(self):
+        if self._warn_without_stage:
+            self._warn_without_stage = False
+            warnings.warn(
+                f"Permutation {self.name!r} is trained without a first stage: it would stay soft in "
+                "training while inference uses a hard permutation. Add HardenPermutation() to the "
+                "callbacks of fit, or call `begin(stage_steps)` and `harden()` in your own loop.",
+                stacklevel=2,
+            )
+
+    def begin(self, stage_steps=None):
+        """Sets the length of the first stage in training steps, counted from the first one.
+
+        None: the length is told later; the temperature stays at the start until then.
+        """
+        if stage_steps is not None:
+            self.stage_steps.assign(positive_int("stage_steps", stage_steps))
+        self._warn_without_stage = False
+
+    def load_own_variables(self, store):
+        super().load_own_variables(store)
+        if bool(ops.convert_to_numpy(self.hardened)):
+            self._warn_without_stage = False
 
     def soft_matrix(self):
         """The soft matrix S of the present step `(n, n)`, as a numpy array."""
@@ -200,6 +234,7 @@ class Permutation(keras.layers.Layer):
         """Ends the first stage: rounds, and fixes the permutation. Returns what `round` returns."""
         report = self.round()
         self.hardened.assign(True)
+        self._warn_without_stage = False
         return report
 
     def compute_output_shape(self, input_shape):
@@ -221,9 +256,10 @@ class Permutation(keras.layers.Layer):
 
 def _pair(name, value, kind):
     pair = tuple(kind(v) for v in value) if isinstance(value, (list, tuple)) else ()
-    if len(pair) != 2 or not all(v > 0 for v in pair):
+    if len(pair) != 2 or not all(v > 0 for v in pair) or pair != tuple(value):
+        kinds = "integers" if kind is int else "numbers"
         raise ValueError(
-            f"`{name}` must be a pair of numbers above 0, at the start and end of the first stage. "
+            f"`{name}` must be a pair of {kinds} above 0, at the start and end of the first stage. "
             f"Received: {name}={value!r}"
         )
     return pair

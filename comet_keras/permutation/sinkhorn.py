@@ -34,7 +34,7 @@ def sinkhorn(logits, temperature, rounds, max_rounds, start=None):
         in units of `logits`, so that they stay good starts when the temperature changes.
     """
     logits = ops.convert_to_tensor(logits)
-    temperature = ops.cast(temperature, logits.dtype)
+    temperature = ops.convert_to_tensor(temperature, dtype=logits.dtype)
     scaled = logits / temperature
     if start is None:
         start = ops.zeros_like(scaled[0])

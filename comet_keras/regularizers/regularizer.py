@@ -50,7 +50,7 @@ class GateRegularizer(keras.regularizers.Regularizer):
             x = ops.cast(x, "float32")
         weight = self.weight(step) if callable(self.weight) else self.weight
         penalty = self.penalty(x, mask)
-        return ops.cast(weight, penalty.dtype) * penalty
+        return ops.convert_to_tensor(weight, dtype=penalty.dtype) * penalty
 
     def get_config(self):
         weight = self.weight
@@ -67,10 +67,13 @@ def positions(mask, like):
 
     Args:
         mask: bool tensor `(...)` or None.
-        like: tensor `(...)` of the positions, whose shape and dtype the result has.
+        like: tensor `(...)` of the positions, whose shape and dtype the result has. It may have further
+            axes, such as one value a tree: `(..., k)`.
     """
     if mask is None:
         return ops.ones_like(like)
+    mask = ops.convert_to_tensor(mask)
+    mask = ops.reshape(mask, (*ops.shape(mask), *[1] * (len(like.shape) - len(mask.shape))))
     return ops.cast(ops.broadcast_to(mask, ops.shape(like)), like.dtype)
 
 

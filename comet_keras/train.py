@@ -1,0 +1,242 @@
+"""One training run: data, model, callbacks, results."""
+
+import json
+import os
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from comet_keras.models.gate_strings import wants_permutation
+from comet_keras.models.settings import SETTINGS
+from comet_keras.models.training_config import TrainingConfig
+
+__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "train"]
+
+EVALUATION_BATCH = 2048
+
+
+@dataclass(eq=False, repr=False)
+class TrainingResult:
+    """What a training run reached.
+
+    Attributes:
+        config: `TrainingConfig`.
+        model: the trained `keras.Model`.
+        test: dict with `loss` and `tasks` (see `comet_keras.models.evaluate_exactly`), and `routing`:
+            for each gate what `comet_keras.metrics.routing_statistics` returns.
+        history: dict from name to a list with a float for each epoch.
+        epochs: int, epochs completed.
+        seconds: float, wall time of training without the evaluation.
+        interrupted: bool, whether Ctrl-C ended the training.
+    """
+
+    config: TrainingConfig
+    model: object
+    test: dict
+    history: dict
+    epochs: int
+    seconds: float
+    interrupted: bool
+
+    @property
+    def experts_per_sample(self):
+        """Dict from gate to its mean number of experts a test row."""
+        return {gate: figures["experts_per_sample"] for gate, figures in self.test["routing"].items()}
+
+    def to_dict(self):
+        """Everything but the model as plain JSON values (None for NaN), with the versions in use."""
+        return _plain(
+            {
+                "config": self.config.to_dict(),
+                "test": {**self.test, "experts_per_sample": self.experts_per_sample},
+                "epochs": self.epochs,
+                "seconds": self.seconds,
+                "interrupted": self.interrupted,
+                "history": self.history,
+                "versions": _versions(),
+            }
+        )
+
+    def save(self, output_dir):
+        """Writes `model.keras` and `results.json`; a file is there complete or not at all."""
+        folder = Path(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_whole(folder / "model.keras", self.model.save)
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        _write_whole(folder / "results.json", lambda path: path.write_text(text))
+
+
+def load_dataset(config):
+    """The data set of a configuration, a `comet_keras.datasets.Dataset`.
+
+    Raises:
+        ValueError: if the task needs `data_dir` and there is none, or `rows` is too large.
+        FileNotFoundError: if the folder lacks the data.
+    """
+    from comet_keras import datasets
+
+    if SETTINGS[config.task].needs_data_dir and config.data_dir is None:
+        raise ValueError(f"`data_dir` is missing: task={config.task!r} reads its data from a folder.")
+    if config.task == "movielens":
+        return datasets.movielens(config.data_dir, rows=config.rows, seed=config.seed)
+    rows = {}
+    if config.rows is not None:
+        held_out = max(1, config.rows // 5)  # 5 : 1 : 1, as the paper's MultiMNIST and the default
+        rows = {"train_pairs": config.rows, "validation_pairs": held_out, "test_pairs": held_out}
+    return datasets.multi_digits(seed=config.seed, **rows)
+
+
+def build_model(config, dataset):
+    """The compiled model of a configuration for a data set."""
+    from comet_keras import models
+
+    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "warm_start")
+    options = {name: getattr(config, name) for name in names}
+    if config.task == "movielens":
+        sizes = dataset.vocabulary_sizes
+        model = models.movielens(sizes["user"], sizes["movie"], seed=config.seed, **options)
+    else:
+        shape = dataset.train.features["image"].shape[1:]
+        model = models.multi_digits(shape, dataset.num_classes, **options)
+    return models.compile_for(model, dataset, config.learning_rate, config.task_weights)
+
+
+def train(config, dataset=None, verbose=1, callbacks=()):
+    """Trains, evaluates on the test split and saves.
+
+    The permutations of a gate with `+` harden after `permutation_epochs`. With `patience`, training
+    stops by the validation loss (which holds no regularization terms: gates add them in training
+    only), and the best epoch's weights are restored. The test loss is the weighted sum of the tasks'
+    losses, exact over the split. Ctrl-C ends the training; what it reached is evaluated and saved.
+
+    Args:
+        config: `TrainingConfig`.
+        dataset: `comet_keras.datasets.Dataset` of the configuration's task. Default: loaded as the
+            configuration says; give it to share one between runs.
+        verbose: 0 silent, 1 a line an epoch, 2 the Keras progress bar. Default 1.
+        callbacks: further Keras callbacks; they run before those of this function, so that they still
+            see soft permutations at the end of the first stage.
+
+    Returns:
+        `TrainingResult`.
+
+    Raises:
+        ValueError, FileNotFoundError: see `load_dataset`.
+
+    Example:
+
+    >>> from comet_keras.train import TrainingConfig, train
+    >>> config = TrainingConfig("multi_digits", gate="topk", epochs=1, rows=256)
+    >>> result = train(config, verbose=0)
+    >>> sorted(result.test["tasks"]["top_left"])
+    ['accuracy', 'loss', 'rows']
+    """
+    import keras
+
+    from comet_keras import metrics, models
+
+    dataset = load_dataset(config) if dataset is None else dataset
+    keras.utils.set_random_seed(config.seed)
+    model = build_model(config, dataset)
+    log = _make_log(config, verbose)
+    started = time.perf_counter()
+    interrupted = _fit(model, config, dataset, [*callbacks, *_make_callbacks(config, verbose), log], verbose)
+    seconds = time.perf_counter() - started
+    if interrupted and verbose:
+        print(f"\nInterrupted in epoch {log.completed + 1}; evaluating what was reached.", flush=True)
+    test = models.evaluate_exactly(
+        model, dataset.test, dataset.tasks, config.task_weights, EVALUATION_BATCH
+    )
+    test["routing"] = metrics.routing_statistics(model, dataset.test.features, EVALUATION_BATCH)
+    result = TrainingResult(config, model, test, log.history, log.completed, seconds, interrupted)
+    if config.output_dir is not None:
+        result.save(config.output_dir)
+    return result
+
+
+def _make_callbacks(config, verbose):
+    import keras
+
+    from comet_keras.callbacks import HardenPermutation, RoutingMonitor
+
+    callbacks = [RoutingMonitor(warn=bool(verbose)), keras.callbacks.TerminateOnNaN()]
+    if wants_permutation(config.gate):
+        # First: the others see the hard permutation that validation uses.
+        callbacks.insert(0, HardenPermutation(config.permutation_epochs, verbose=int(verbose > 1)))
+    if config.patience is not None:
+        stop = keras.callbacks.EarlyStopping(
+            "val_loss", mode="min", patience=config.patience, restore_best_weights=True
+        )
+        callbacks.append(stop)
+    return callbacks
+
+
+def _fit(model, config, dataset, callbacks, verbose):
+    """Returns whether Ctrl-C ended the training; the model is in a usable state either way."""
+    import keras
+
+    try:
+        model.fit(
+            dataset.train.batches(config.batch_size, shuffle=True, seed=config.seed),
+            validation_data=dataset.validation.batches(max(config.batch_size, EVALUATION_BATCH)),
+            epochs=config.epochs,
+            callbacks=callbacks,
+            verbose=1 if verbose > 1 else 0,
+            shuffle=False,  # the data set shuffles, and Keras would warn that it cannot
+        )
+        return False
+    except KeyboardInterrupt:
+        # What `on_train_end` would have done: the best weights, and a hard permutation that fits them.
+        for callback in callbacks:
+            if isinstance(callback, keras.callbacks.EarlyStopping) and callback.best_weights is not None:
+                model.set_weights(callback.best_weights)
+        for layer in model.get_layer("mixture").permutation_layers:
+            layer.round()
+        return True
+
+
+def _make_log(config, verbose):
+    from comet_keras.models.training_log import TrainingLog
+
+    return TrainingLog(config.epochs, show=verbose == 1)
+
+
+def _write_whole(path, write):
+    """Writes beside `path` and renames, which is atomic."""
+    partial = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        write(partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(value):
+    """Numpy values as JSON knows them; NaN and infinity, which it does not know, as None."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+def _versions():
+    import keras
+    import numpy
+
+    import comet_keras
+
+    backend = keras.backend.backend()
+    return {
+        "python": platform.python_version(),
+        "comet_keras": comet_keras.__version__,
+        "keras": keras.__version__,
+        "backend": backend,
+        backend: getattr(__import__(backend), "__version__", "unknown"),
+        "numpy": numpy.__version__,
+    }
