@@ -1,6 +1,7 @@
 """Counting training steps inside layers."""
 
-import keras
+from keras import ops
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 
 def first_call_in_step(layer):
@@ -8,8 +9,7 @@ def first_call_in_step(layer):
 
     A layer may be called several times in one training step (a gate shared by two
     towers, a permutation applied to every task). What advances by step has to advance
-    once. Keras opens one call context for each pass through the outermost layer, so the
-    context tells the passes apart while the step is being traced, on every backend.
+    once.
 
     Args:
         layer: the layer whose `call` is running.
@@ -17,11 +17,7 @@ def first_call_in_step(layer):
     Returns:
         bool, decided while tracing.
     """
-    context = layer._get_call_context()
-    counted = context.get_value("comet_keras_counted")
-    if counted is None:
-        counted = set()
-        context.set_value("comet_keras_counted", counted)
+    counted = _notes_of_pass(layer).setdefault("counted", set())
     if id(layer) in counted:
         return False
     counted.add(id(layer))
@@ -30,13 +26,25 @@ def first_call_in_step(layer):
 
 def once_in_step(layer, compute):
     """What `compute()` returns in the first call of `layer` within one pass, for every call in it."""
+    results = _notes_of_pass(layer).setdefault("results", {})
+    if id(layer) not in results:
+        results[id(layer)] = compute()
+    return results[id(layer)]
+
+
+def _notes_of_pass(layer):
+    """A dict that lives as long as the present pass through the outermost layer.
+
+    Keras opens one call context for each pass, except in `stateless_call`, by which JAX trains: that
+    has a stateless scope around the pass, and no context outside of single layers.
+    """
+    scope = get_stateless_scope()
+    if scope is not None:
+        return vars(scope).setdefault("comet_keras", {})
     context = layer._get_call_context()
-    key = f"comet_keras_result_{id(layer)}"
-    result = context.get_value(key)
-    if result is None:
-        result = compute()
-        context.set_value(key, result)
-    return result
+    if context.get_value("comet_keras") is None:
+        context.set_value("comet_keras", {})
+    return context.get_value("comet_keras")
 
 
 def add_step_counter(layer, name="step"):
@@ -46,7 +54,15 @@ def add_step_counter(layer, name="step"):
     )
 
 
-def advance(layer, step):
-    """Adds one to the counter `step` of `layer`, once in a training step."""
-    if first_call_in_step(layer):
-        step.assign(step + keras.ops.cast(1, step.dtype))
+def advance(step, data):
+    """Adds one to the counter `step`, after the batch that `data` comes from.
+
+    At the end of a data set of unknown length TensorFlow runs what it can of one step more: all that
+    does not wait for the batch.
+
+    Args:
+        step: int32 scalar variable.
+        data: tensor computed from the batch.
+    """
+    arrived = ops.logical_or(ops.any(data > 0), True)
+    step.assign(step + ops.cast(arrived, step.dtype))

@@ -48,6 +48,32 @@ def double_precision():
         yield
 
 
+def compiled(function):
+    """`function` compiled as a whole on JAX, which else compiles each operation for each new shape."""
+    if BACKEND != "jax":
+        return function
+    import jax
+
+    return jax.jit(function)
+
+
+def called(layer, *inputs, training=False):
+    """`layer(*inputs)`, compiled as a whole on JAX."""
+    if BACKEND != "jax":
+        return layer(*inputs, training=training)
+    if not layer.built:
+        layer.build(*(x.shape for x in inputs))
+
+    def call(trainable, other, inputs):
+        return layer.stateless_call(trainable, other, *inputs, training=training)
+
+    variables = layer.trainable_variables, layer.non_trainable_variables
+    outputs, state = compiled(call)(*([v.value for v in part] for part in variables), inputs)
+    for variable, new in zip(layer.non_trainable_variables, state):
+        variable.assign(new)
+    return outputs
+
+
 def gradient(function, array, dtype="float64"):
     """Gradient of the scalar `function(tensor)` at `array`, as a numpy array."""
     x = ops.convert_to_tensor(np.asarray(array), dtype=dtype)

@@ -3,7 +3,7 @@ from keras import ops
 
 from comet_keras.metrics.statistics import RoutingStatistics, is_gathering
 from comet_keras.regularizers import GateRegularizer
-from comet_keras.training_step import add_step_counter, advance
+from comet_keras.training_step import add_step_counter, advance, first_call_in_step
 from comet_keras.validation import positive_int
 
 
@@ -107,7 +107,8 @@ class Gate(keras.layers.Layer):
         routing = self.route(self.prepare(inputs), training=bool(training))
         if training:
             self._add_penalties(routing, mask)
-            advance(self, self.step)
+            if first_call_in_step(self):
+                advance(self.step, routing["weights"])
         weights = routing["weights"]
         if observe:
             self.observe(weights, mask, training)

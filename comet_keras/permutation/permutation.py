@@ -7,7 +7,7 @@ from keras import ops
 from comet_keras.initializers import fresh
 from comet_keras.permutation.sinkhorn import schedule, sinkhorn
 from comet_keras.regularizers.regularizer import entropy
-from comet_keras.training_step import add_step_counter, once_in_step
+from comet_keras.training_step import add_step_counter, advance, once_in_step
 from comet_keras.validation import positive_int
 
 
@@ -153,10 +153,7 @@ class Permutation(keras.layers.Layer):
         penalty = self.entropy_weight * soft * self._entropy(matrix)
         self.add_loss(ops.cast(penalty, "float32"))
         self.potentials.assign(ops.where(hardened, ops.convert_to_tensor(self.potentials), potentials))
-        # After the data: at the end of a data set of unknown length TensorFlow runs what it can of one
-        # step more.
-        arrived = ops.logical_or(ops.any(weights > 0), True)
-        self.step.assign(self.step + ops.cast(arrived, "int32"))
+        advance(self.step, weights)
         return matrix
 
     def _soft_matrix(self, logits, hardened=False):

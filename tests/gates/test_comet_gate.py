@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import BACKEND, cases, comet_of, exact_entropy, exact_smooth_step, value
+from helpers import BACKEND, cases, comet_of, compiled, exact_entropy, exact_smooth_step, value
 from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
@@ -81,7 +81,7 @@ def test_an_input_sent_left_and_right_along_a_path_reaches_the_leaf_of_that_heap
             splits[parent] = 1.0 if node == 2 * parent + 1 else -1.0
             node = parent
         tensors = (ops.convert_to_tensor(a[None, None], "float32") for a in (splits, np.zeros(n)))
-        weights = value(gate.combine(*tensors)["weights"])
+        weights = value(compiled(gate.combine)(*tensors)["weights"])
         assert weights.tolist() == [np.eye(n)[expert].tolist()]
 
 
@@ -94,7 +94,7 @@ def test_equals_a_recursive_tree(data):
     alpha = rng.normal(size=(2, k, n)) * data.draw(st.sampled_from([0.05, 3.0]))
     v, weights = slow_comet(splits, alpha, gamma)
     tensors = (ops.convert_to_tensor(a, "float32") for a in (splits, alpha))
-    routing = COMETGate(n, k=k, gamma=gamma).combine(*tensors)
+    routing = compiled(COMETGate(n, k=k, gamma=gamma).combine)(*tensors)
     np.testing.assert_allclose(value(routing["selectors"]), v, atol=2e-6)
     np.testing.assert_allclose(value(routing["weights"]), weights, atol=5e-6)
 
@@ -105,7 +105,7 @@ def test_at_most_k_experts_once_the_splits_are_hard(n, k, seed):
     signs = rng.choice([-1, 1], size=(7, k, n - 1))
     splits = signs * (0.5 + rng.exponential(size=signs.shape) * rng.integers(0, 2, size=signs.shape))
     tensors = (ops.convert_to_tensor(a, "float32") for a in (splits, rng.normal(size=(7, k, n))))
-    routing = COMETGate(n, k=k).combine(*tensors)
+    routing = compiled(COMETGate(n, k=k).combine)(*tensors)
     selectors, weights = value(routing["selectors"]), value(routing["weights"])
     assert set(np.unique(selectors)) == {0, 1}
     assert (selectors.sum(-1) == 1).all()
@@ -118,7 +118,7 @@ def test_hard_trees_share_the_weight_by_their_leaf_logits():
     splits = [[[1.0, 1.0], [-1.0, 0.3]]]
     alpha = [[[2.0, 9.0, 9.0], [9.0, 9.0, 1.0]]]
     tensors = (ops.convert_to_tensor(a, "float32") for a in (splits, alpha))
-    weights = value(COMETGate(3, k=2).combine(*tensors)["weights"])
+    weights = value(compiled(COMETGate(3, k=2).combine)(*tensors)["weights"])
     share = 1 / (1 + np.exp(-1.0))
     np.testing.assert_allclose(weights, [[share, 0, 1 - share]], atol=1e-6)
 
@@ -128,7 +128,7 @@ def test_huge_leaf_logits_give_finite_weights(scale):
     rng = np.random.default_rng(0)
     splits, alpha = rng.uniform(-1, 1, size=(20, 2, 4)), scale * rng.normal(size=(20, 2, 5))
     tensors = (ops.convert_to_tensor(a, "float32") for a in (splits, alpha))
-    weights = value(COMETGate(5, k=2).combine(*tensors)["weights"])
+    weights = value(compiled(COMETGate(5, k=2).combine)(*tensors)["weights"])
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-6)
 
 
@@ -179,7 +179,7 @@ def test_a_seeded_initializer_makes_equal_gates_and_an_unseeded_one_different_ga
 def test_entropy_is_zero_for_hard_trees_and_largest_for_soft_ones():
     def entropy(splits):
         tensors = (ops.convert_to_tensor(a, "float32") for a in (splits, np.zeros((1, 2, 4))))
-        return float(value(Entropy(1.0)(COMETGate(4, k=2).combine(*tensors)["selectors"])))
+        return float(value(Entropy(1.0)(compiled(COMETGate(4, k=2).combine)(*tensors)["selectors"])))
 
     assert entropy(np.ones((1, 2, 3))) == 0
     np.testing.assert_allclose(entropy(np.zeros((1, 2, 3))), 2 * exact_entropy([0.25] * 4), rtol=1e-6)

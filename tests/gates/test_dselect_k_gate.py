@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import cases, dselect_of, exact_entropy, exact_smooth_step, value
+from helpers import cases, compiled, dselect_of, exact_entropy, exact_smooth_step, value
 from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops
@@ -80,7 +80,7 @@ def test_equals_a_loop_over_experts_and_bits(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     codes = gamma * rng.uniform(-0.7, 0.7, size=(3, k, gate.num_bits))
     logits = rng.normal(size=(3, k))
-    routing = gate.combine(*(ops.convert_to_tensor(a, "float32") for a in (codes, logits)))
+    routing = compiled(gate.combine)(*(ops.convert_to_tensor(a, "float32") for a in (codes, logits)))
     selectors = slow_selectors(codes, n, gamma)
     np.testing.assert_allclose(value(routing["selectors"]), selectors, atol=2e-6)
     np.testing.assert_allclose(value(routing["weights"]), slow_weights(selectors, logits), atol=2e-6)
@@ -93,7 +93,7 @@ def test_saturated_bits_select_the_expert_of_that_code(n):
         bits = np.array([int(bit) for bit in format(i, f"0{gate.num_bits}b")])
         for size in (0.25, 3.0):  # at the end of the soft range, and beyond
             x = ops.convert_to_tensor(np.where(bits, size, -size)[None], "float32")
-            weights = value(gate.combine(x, ops.zeros((1, 1)))["weights"])
+            weights = value(compiled(gate.combine)(x, ops.zeros((1, 1)))["weights"])
             assert weights.tolist() == [np.eye(n)[i].tolist()]
 
 
@@ -104,7 +104,7 @@ def test_at_most_k_experts_once_the_bits_are_saturated(n, k, seed):
     signs = rng.choice([-1, 1], size=(7, k * gate.num_bits))
     codes = signs * (0.5 + rng.exponential(size=signs.shape) * rng.integers(0, 2, size=signs.shape))
     tensors = (ops.convert_to_tensor(a, "float32") for a in (codes, rng.normal(size=(7, k))))
-    weights = value(gate.combine(*tensors)["weights"])
+    weights = value(compiled(gate.combine)(*tensors)["weights"])
     assert ((weights > 0).sum(-1) <= k).all()
     assert (weights.sum(-1) <= 1 + 1e-6).all()
     if 2**gate.num_bits == n:
@@ -113,9 +113,9 @@ def test_at_most_k_experts_once_the_bits_are_saturated(n, k, seed):
 
 def test_unused_codes_take_weight_which_is_not_rescaled():
     gate = DSelectKGate(3, k=1)
-    weights = value(gate.combine(ops.zeros((1, 2)), ops.zeros((1, 1)))["weights"])
+    weights = value(compiled(gate.combine)(ops.zeros((1, 2)), ops.zeros((1, 1)))["weights"])
     np.testing.assert_allclose(weights, [[0.25] * 3])
-    lost = value(gate.combine(ops.ones((1, 2)), ops.zeros((1, 1)))["weights"])
+    lost = value(compiled(gate.combine)(ops.ones((1, 2)), ops.zeros((1, 1)))["weights"])
     assert lost.tolist() == [[0, 0, 0]]
 
 

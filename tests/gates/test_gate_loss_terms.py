@@ -188,3 +188,17 @@ def test_the_step_counts_training_steps_once_however_often_the_gate_is_called():
     model.fit(np.zeros((8, 3)), np.zeros((8, 3)), batch_size=4, epochs=2, verbose=0)
     model.predict(np.zeros((8, 3)), verbose=0)
     assert int(value(gate.step)) == 7
+
+
+def test_passes_outside_of_a_model_and_without_state_count_alike():
+    gate = COMETGate(3, entropy_weight=0.1)
+    gate(X, training=True)
+    trainable, other = gate.trainable_variables, gate.non_trainable_variables
+    for _ in range(2):
+        _, other = gate.stateless_call(trainable, other, X, training=True)
+    for variable, new in zip(gate.non_trainable_variables, other):
+        variable.assign(new)
+    assert int(value(gate.step)) == 3
+    for _ in range(2):
+        gate(X, training=True)
+    assert int(value(gate.step)) == 5

@@ -77,7 +77,6 @@ def test_the_router_learns():
 def test_the_permutation_learns_in_the_first_stage_and_rests_once_hard():
     mixture = MixtureOfExperts(dense_list(), SoftmaxGate(4), Permutation(4))
     x = normal(5, 6)
-    logits = mixture.permutation.logits if mixture.built else None
     mixture.build(x.shape)
     logits = mixture.permutation.logits.path
     assert np.abs(gradients(mixture, x)[logits]).max() > 0

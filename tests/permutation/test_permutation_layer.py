@@ -8,6 +8,7 @@ import pytest
 from helpers import (
     assert_gradient,
     cases,
+    compiled,
     double,
     double_precision,
     exact_entropy,
@@ -168,25 +169,25 @@ def drift(warm, steps=300, n=16):
     layer = built(n, warm_start=warm)
     layer.stage_steps.assign(steps)
     logits = rng.uniform(-0.05, 0.05, size=(n, n))
-    x = ops.ones((1, n)) / n
+    eye = ops.eye(n)  # of which P g is the transpose of S
+    run = compiled(lambda logits, state: layer.stateless_call([logits], state, eye, training=True))
+    state = [v.value for v in layer.non_trainable_variables]
     deviations = []
     for step in range(steps):
         logits = logits + 1e-4 * rng.normal(size=(n, n))
-        layer.logits.assign(logits)
-        if step % 20 == 10:
-            deviations.append(np.abs(layer.soft_matrix().sum(1) - 1).max())
-        if warm:
-            layer(x, training=True)
-        else:  # nothing but the step is carried over
-            layer.step.assign(step + 1)
+        soft, state = run(ops.convert_to_tensor(logits, "float32"), state)
+        deviations.append(np.abs(value(soft).sum(0) - 1).max())
+    layer.logits.assign(logits)
+    for variable, final in zip(layer.non_trainable_variables, state):
+        variable.assign(final)
     return np.array(deviations), layer
 
 
 def test_a_warm_start_stays_doubly_stochastic_along_the_schedule_where_a_cold_one_does_not():
     warm, layer = drift(True)
     cold, _ = drift(False)
-    assert (warm[2:] < 0.02).all()  # the first steps have few rounds
-    assert (cold[5:] > 0.1).all()
+    assert (warm[30:] < 0.02).all()  # the first steps have few rounds
+    assert (cold[100:] > 0.1).mean() > 0.9
     report = layer.harden()
     assert report["distance"] < 0.05 and report["row_deviation"] < 0.02
 
