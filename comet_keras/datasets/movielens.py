@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from comet_keras.datasets import movielens_pairs, movielens_ratings, negatives as samplers
+from comet_keras.datasets import movielens_pairs, movielens_ratings
+from comet_keras.datasets import negatives as samplers
 from comet_keras.datasets.dataset import Dataset, Split
 from comet_keras.validation import one_of, positive_int
 

@@ -8,7 +8,7 @@ section 3 (entropies and mutual information).
 
 from keras import ops
 
-from comet_keras.regularizers.regularizer import entropy
+from comet_keras.reductions import entropy
 
 SUPPORT_THRESHOLD = 1e-5
 

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from comet_keras.metrics.routing import SUPPORT_THRESHOLD
-from comet_keras.regularizers.regularizer import entropy, positions, sum_over_positions
+from comet_keras.reductions import entropy, positions, sum_over_positions
 
 # Of the process, not of the thread: tf.distribute traces each replica in a thread of its own.
 _scopes = []

@@ -3,9 +3,14 @@ import functools
 import keras
 from keras import ops, tree
 
-from comet_keras.gates import Gate
+from comet_keras.mixture.checks import (
+    check_dense,
+    check_keys,
+    check_parts,
+    count_experts,
+    flatten_permutation,
+)
 from comet_keras.mixture.dispatch import dispatch_dense
-from comet_keras.permutation import Permutation
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -60,14 +65,14 @@ class MixtureOfExperts(keras.layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
         self.experts = list(experts) if isinstance(experts, (list, tuple)) else experts
-        self.num_experts = _count_experts(self.experts)
+        self.num_experts = count_experts(self.experts)
         # Flat, since Keras saves no layer from a list within a list.
         self.gate_layers = tree.flatten(gates)
         self._pack = functools.partial(tree.pack_sequence_as, gates)
-        _check_keys(gates)
+        check_keys(gates)
         self._paths = _get_paths(gates)
-        self.permutation_layers = _flatten_permutation(permutation, gates)
-        _check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
+        self.permutation_layers = flatten_permutation(permutation, gates)
+        check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
 
     @property
     def gates(self):
@@ -157,7 +162,7 @@ class MixtureOfExperts(keras.layers.Layer):
         return_details=False,
         inputs_mask=None,
     ):
-        _check_dense(inputs)
+        check_dense(inputs)
         # Keras hands in the mask of `inputs` by this name when there are gate inputs.
         mask = inputs_mask if mask is None else mask
         weights = self._route(self._for_each_gate(gate_inputs, inputs), mask, training)
@@ -263,24 +268,6 @@ class MixtureOfExperts(keras.layers.Layer):
         return cls(**{**config, **parts})
 
 
-def _count_experts(experts):
-    if isinstance(experts, list):
-        for expert in experts:
-            if not isinstance(expert, keras.layers.Layer):
-                raise ValueError(f"`experts` must hold Keras layers. Received: {expert!r}")
-        if not experts:
-            raise ValueError("`experts` must hold at least one layer.")
-        if len({id(expert) for expert in experts}) < len(experts):
-            raise ValueError("`experts` holds the same layer more than once.")
-        return len(experts)
-    if not hasattr(experts, "num_experts"):
-        raise ValueError(
-            "`experts` must be a list of Keras layers, or a layer of stacked experts such as "
-            f"DenseExperts. Received: {experts!r}"
-        )
-    return experts.num_experts
-
-
 def _build_expert(expert, shape):
     if expert.built:
         return
@@ -297,58 +284,8 @@ def _get_output_shape(expert, shape):
         return tuple(expert.compute_output_spec(keras.KerasTensor(shape, expert.input_dtype)).shape)
 
 
-def _check_dense(inputs):
-    if hasattr(inputs, "row_splits"):
-        raise ValueError(
-            "`inputs` must be a dense tensor. Received a ragged one: densify it with "
-            "`inputs.to_tensor()` and pass `mask` for the positions that exist."
-        )
-
-
-def _check_keys(gates):
-    if isinstance(gates, dict):
-        for key, value in gates.items():
-            if not isinstance(key, str):
-                raise ValueError(f"`gates`: the keys of a dict must be strings. Received: {key!r}")
-            _check_keys(value)
-    elif isinstance(gates, (list, tuple)):
-        for value in gates:
-            _check_keys(value)
-
-
 def _get_paths(structure):
     return tuple(tuple(path) for path, _ in tree.flatten_with_path(structure))
-
-
-def _flatten_permutation(permutation, gates):
-    if permutation is None:
-        return []
-    layers = tree.flatten(permutation)
-    if len(layers) > 1:
-        try:
-            tree.assert_same_structure(permutation, gates)
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                "`permutation` must be one Permutation, or one a gate in the structure of `gates`. "
-                f"{error}"
-            ) from None
-    return layers
-
-
-def _check_parts(gates, permutations, num_experts):
-    if not gates:
-        raise ValueError("`gates` must hold at least one gate.")
-    for name, layers, kind in (("gates", gates, Gate), ("permutation", permutations, Permutation)):
-        for layer in layers:
-            if not isinstance(layer, kind):
-                raise ValueError(f"`{name}` must be a {kind.__name__}. Received: {layer!r}")
-            if layer.num_experts != num_experts:
-                raise ValueError(
-                    f"`{name}`: {layer.name!r} has num_experts={layer.num_experts}, but there are "
-                    f"{num_experts} experts."
-                )
-        if len({id(layer) for layer in layers}) < len(layers):
-            raise ValueError(f"`{name}` holds the same layer more than once.")
 
 
 def _map_shapes(function, shapes):

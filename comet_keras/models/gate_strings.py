@@ -63,7 +63,13 @@ def make_gate(
     """
     family, _ = split_gate(spec)
     # Imported here: the command line reads the names above without loading Keras.
-    from comet_keras.gates import COMETGate, DSelectKGate, HashGate, SoftmaxGate, TopKGate
+    from comet_keras.gates import (
+        COMETGate,
+        DSelectKGate,
+        HashGate,
+        SoftmaxGate,
+        TopKGate,
+    )
 
     common = {"regularizers": regularizers, "name": name}
     smooth = {"k": k, "gamma": gamma, "entropy_weight": entropy_weight, **common}

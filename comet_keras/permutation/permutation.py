@@ -6,7 +6,7 @@ from keras import ops
 
 from comet_keras.initializers import fresh
 from comet_keras.permutation.sinkhorn import schedule, sinkhorn
-from comet_keras.regularizers.regularizer import entropy
+from comet_keras.reductions import entropy
 from comet_keras.training_step import add_step_counter, advance, once_in_step
 from comet_keras.validation import positive_int
 

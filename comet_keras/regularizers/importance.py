@@ -1,10 +1,7 @@
 import keras
 
-from comet_keras.regularizers.regularizer import (
-    GateRegularizer,
-    squared_variation,
-    sum_over_positions,
-)
+from comet_keras.reductions import squared_variation, sum_over_positions
+from comet_keras.regularizers.regularizer import GateRegularizer
 
 
 @keras.saving.register_keras_serializable("comet_keras")

@@ -1,11 +1,8 @@
 import keras
 from keras import ops
 
-from comet_keras.regularizers.regularizer import (
-    GateRegularizer,
-    positions,
-    sum_over_positions,
-)
+from comet_keras.reductions import positions, sum_over_positions
+from comet_keras.regularizers.regularizer import GateRegularizer
 from comet_keras.validation import positive_int
 
 

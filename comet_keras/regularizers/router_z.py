@@ -1,7 +1,8 @@
 import keras
 from keras import ops
 
-from comet_keras.regularizers.regularizer import GateRegularizer, masked_mean
+from comet_keras.reductions import masked_mean
+from comet_keras.regularizers.regularizer import GateRegularizer
 
 
 @keras.saving.register_keras_serializable("comet_keras")

@@ -3,7 +3,15 @@
 import keras
 import numpy as np
 import pytest
-from helpers import BACKEND, cases, comet_of, compiled, exact_entropy, exact_smooth_step, value
+from helpers import (
+    BACKEND,
+    cases,
+    comet_of,
+    compiled,
+    exact_entropy,
+    exact_smooth_step,
+    value,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops

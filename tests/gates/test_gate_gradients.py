@@ -2,7 +2,14 @@
 
 import numpy as np
 import pytest
-from helpers import assert_gradient, double, double_precision, gradient, value, with_value
+from helpers import (
+    assert_gradient,
+    double,
+    double_precision,
+    gradient,
+    value,
+    with_value,
+)
 from keras import ops
 
 from comet_keras import COMETGate, DSelectKGate, SoftmaxGate, TopKGate

@@ -7,7 +7,14 @@ from helpers import exact_entropy, value
 from keras import ops
 
 from comet_keras import COMETGate, DSelectKGate, HashGate, SoftmaxGate, TopKGate
-from comet_keras.regularizers import Entropy, Importance, Load, LoadBalance, Reciprocal, RouterZ
+from comet_keras.regularizers import (
+    Entropy,
+    Importance,
+    Load,
+    LoadBalance,
+    Reciprocal,
+    RouterZ,
+)
 
 RNG = np.random.default_rng(0)
 X = ops.convert_to_tensor(RNG.normal(size=(6, 3)), "float32")

@@ -5,7 +5,17 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from helpers import BACKEND, assert_gradient, cases, double, double_precision, gradient, linear, value, with_value
+from helpers import (
+    BACKEND,
+    assert_gradient,
+    cases,
+    double,
+    double_precision,
+    gradient,
+    linear,
+    value,
+    with_value,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from keras import ops

@@ -9,7 +9,16 @@ import keras
 import numpy as np
 import pytest
 from helpers import value
-from integration.common import EXPERTS, GATES, data, fitted, flat, model_of, python, shaken
+from integration.common import (
+    EXPERTS,
+    GATES,
+    data,
+    fitted,
+    flat,
+    model_of,
+    python,
+    shaken,
+)
 
 from comet_keras import (
     COMETGate,

@@ -6,7 +6,13 @@ import pytest
 from helpers import value
 from mixture.common import assert_equal_trees, brute_force, normal
 
-from comet_keras import DenseExperts, MixtureOfExperts, Permutation, SoftmaxGate, TopKGate
+from comet_keras import (
+    DenseExperts,
+    MixtureOfExperts,
+    Permutation,
+    SoftmaxGate,
+    TopKGate,
+)
 
 
 @keras.saving.register_keras_serializable("tests_mixture")

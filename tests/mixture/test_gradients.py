@@ -7,7 +7,14 @@ from helpers import BACKEND, gradient, value, with_value
 from keras import ops
 from mixture.common import GATES, dense_list, normal
 
-from comet_keras import COMETGate, DenseExperts, MixtureOfExperts, Permutation, SoftmaxGate, TopKGate
+from comet_keras import (
+    COMETGate,
+    DenseExperts,
+    MixtureOfExperts,
+    Permutation,
+    SoftmaxGate,
+    TopKGate,
+)
 
 
 def gradients(mixture, x, **kwargs):

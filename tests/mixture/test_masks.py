@@ -6,7 +6,13 @@ import pytest
 from helpers import value
 from mixture.common import normal
 
-from comet_keras import DenseExperts, MixtureOfExperts, TopKGate, WeightedSum, regularizers
+from comet_keras import (
+    DenseExperts,
+    MixtureOfExperts,
+    TopKGate,
+    WeightedSum,
+    regularizers,
+)
 
 IDS = np.array([[1, 2, 0, 0], [3, 0, 0, 0], [4, 5, 6, 0]])
 MASK = IDS != 0

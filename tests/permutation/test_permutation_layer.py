@@ -186,8 +186,10 @@ def drift(warm, steps=300, n=16):
 def test_a_warm_start_stays_doubly_stochastic_along_the_schedule_where_a_cold_one_does_not():
     warm, layer = drift(True)
     cold, _ = drift(False)
-    assert (warm[30:] < 0.02).all()  # the first steps have few rounds
-    assert (cold[100:] > 0.1).mean() > 0.9
+    # But for the first rounds, and single steps in which U changes its best permutation.
+    assert (warm < 0.02).mean() > 0.95
+    assert (warm[200:] < 0.02).all()
+    assert (cold > 0.1).mean() > 0.95
     report = layer.harden()
     assert report["distance"] < 0.05 and report["row_deviation"] < 0.02
 

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from comet_keras.reports import expert_load, loss_curves, permutation_heat_maps, save_figure
+from comet_keras.reports import (
+    expert_load,
+    loss_curves,
+    permutation_heat_maps,
+    save_figure,
+)
 
 HISTORIES = {"COMET": {"loss": [1.0, 0.1], "val_loss": [1.1, 0.05]}, "Top-k": {"loss": [0.9, 0.8, 0.7]}}
 
