@@ -164,9 +164,8 @@ def run_train(arguments):
     options.setdefault("output_dir", f"runs/{options['task']}-{options.get('gate', 'comet+')}")
     try:
         config = TrainingConfig(**options)
+        _make_folder(config.output_dir)
         dataset = load_dataset(config)
-        # Before hours of training, not after.
-        Path(config.output_dir).mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         raise BadArguments(error) from None
     if verbose:
@@ -174,6 +173,16 @@ def run_train(arguments):
     result = train(config, dataset, verbose=verbose)
     print(f"\n{summarize(result)}")
     return INTERRUPTED if result.interrupted else 0
+
+
+def _make_folder(path):
+    """Before hours of training, not after."""
+    if not path:
+        raise BadArguments("--output-dir must name a folder.")
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise BadArguments(f"--output-dir: {path} is a file.") from None
 
 
 def summarize(result):
@@ -197,6 +206,8 @@ def _parse_weights(pairs):
     weights = {}
     for pair in pairs:
         name, _, weight = pair.partition("=")
+        if name in weights:
+            raise BadArguments(f"--task-weights gives {name!r} more than once.")
         try:
             weights[name] = float(weight)
         except ValueError:

@@ -21,13 +21,14 @@ def positions(mask, like):
 def masked_mean(values, mask=None):
     """Mean of `values (...)` over the positions that `mask (...)` keeps; 0 if none."""
     keep = positions(mask, values)
-    return ops.sum(values * keep) / ops.maximum(ops.sum(keep), 1)
+    # Chosen rather than multiplied: what is masked may be NaN.
+    return ops.sum(ops.where(keep > 0, values, 0)) / ops.maximum(ops.sum(keep), 1)
 
 
 def sum_over_positions(x, mask=None):
     """Sum of `x (..., n)` over all leading positions that `mask (...)` keeps: `(n,)`."""
     if mask is not None:
-        x = x * positions(mask, x[..., 0])[..., None]
+        x = ops.where(positions(mask, x[..., 0])[..., None] > 0, x, 0)
     return ops.sum(ops.reshape(x, (-1, x.shape[-1])), axis=0)
 
 
@@ -35,8 +36,8 @@ def squared_variation(values):
     """Squared coefficient of variation of `values (n,)`, population variance; 0 at mean 0."""
     mean = ops.mean(values)
     variance = ops.mean(ops.square(values - mean))
-    safe = ops.where(mean > 0, mean, ops.ones_like(mean))
-    return ops.where(mean > 0, variance / ops.square(safe), ops.zeros_like(mean))
+    safe = ops.where(mean == 0, ops.ones_like(mean), mean)
+    return ops.where(mean != 0, variance / ops.square(safe), ops.zeros_like(mean))
 
 
 def entropy(p):

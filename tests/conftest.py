@@ -1,3 +1,10 @@
+import os
+
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # These tests compile much and run little.
+    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ.setdefault("XLA_FLAGS", flags)
+
 import keras
 import pytest
 from hypothesis import settings

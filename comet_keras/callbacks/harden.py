@@ -48,15 +48,18 @@ class HardenPermutation(keras.callbacks.Callback):
         self._figures = None
         self._steps_before = 0
 
-    def permutations(self):
-        """The permutation layers of the model."""
+    def permutations(self, built=True):
+        """The permutation layers of the model that train, and by default are built."""
         # Through self.model each time: on JAX the layers hold no values within an epoch.
         layers = self.model._flatten_layers(include_self=False, recursive=True)
-        return [layer for layer in layers if isinstance(layer, Permutation) and layer.built]
+        layers = [layer for layer in layers if isinstance(layer, Permutation) and layer.trainable]
+        return [layer for layer in layers if layer.built or not built]
 
     def on_train_begin(self, logs=None):
-        if self.verbose and not self.permutations():
-            warnings.warn(f"HardenPermutation: model {self.model.name!r} has no Permutation layer.")
+        if not self.permutations(built=False):
+            warnings.warn(
+                f"HardenPermutation: model {self.model.name!r} has no trainable Permutation layer."
+            )
         self._set_stage(self.steps_per_epoch or (self.params or {}).get("steps"))
         self._renew()
 
@@ -89,7 +92,7 @@ class HardenPermutation(keras.callbacks.Callback):
 
     def _set_stage(self, steps_per_epoch):
         stage_steps = self.epochs * steps_per_epoch if steps_per_epoch else None
-        for layer in self.permutations():
+        for layer in self.permutations(built=False):
             layer.begin(stage_steps)
 
     def _renew(self):

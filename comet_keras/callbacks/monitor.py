@@ -48,13 +48,10 @@ class RoutingMonitor(keras.callbacks.Callback):
         self._warned = set()
         self._training, self._validation = {}, {}
         self._test_function = None
-        self._scope = None
         self._in_training = False
 
     def on_train_begin(self, logs=None):
         self._in_training = True
-        if not gates_of(self.model):
-            warnings.warn(f"RoutingMonitor: model {self.model.name!r} has no gate to watch.")
 
     def on_epoch_begin(self, epoch, logs=None):
         self._training, self._validation = {}, {}
@@ -63,15 +60,22 @@ class RoutingMonitor(keras.callbacks.Callback):
     def on_test_begin(self, logs=None):
         self._training = self._read()
         self._reset()
-        # Evaluation gathers nothing unless its function is traced within the scope.
-        self._scope = gathering()
-        self._scope.__enter__()
-        if self.model.test_function is None or self.model.test_function is not self._test_function:
-            self.model.make_test_function(force=True)
-            self._test_function = self.model.test_function
+        self._gather_in_evaluation()
+
+    def _gather_in_evaluation(self):
+        """Evaluation gathers nothing unless its function is traced within the scope."""
+        if self._test_function is not None and self.model.test_function is self._test_function:
+            return
+        self.model.make_test_function(force=True)
+        evaluate = self.model.test_function
+
+        def evaluate_and_gather(*args):
+            with gathering():
+                return evaluate(*args)
+
+        self.model.test_function = self._test_function = evaluate_and_gather
 
     def on_test_end(self, logs=None):
-        self._scope.__exit__(None, None, None)
         self._validation = self._read()
         self.validation_usage = {
             label: figures["expert_usage"] for label, figures in self._validation.items()
@@ -91,6 +95,9 @@ class RoutingMonitor(keras.callbacks.Callback):
             self.model.make_test_function(force=True)
 
     def on_epoch_end(self, epoch, logs=None):
+        if not gates_of(self.model) and not self._warned:
+            self._warned.add("no gate")
+            warnings.warn(f"RoutingMonitor: model {self.model.name!r} has no gate to watch.")
         training = self._training or self._read()
         self.usage = {label: figures["expert_usage"] for label, figures in training.items()}
         if logs is not None:

@@ -8,6 +8,8 @@ from comet_keras.validation import positive_int
 
 BRIGHTEST = 16  # pixels of scikit-learn's digits are 0..16
 
+MOST_PAIRS = 10_000_000  # 6 GB of images
+
 
 def multi_digits(train_pairs=10_000, validation_pairs=2_000, test_pairs=2_000, shift=4, clip=False, seed=0):
     """Pairs of overlapping handwritten digits: name the top-left one and the bottom-right one.
@@ -43,7 +45,10 @@ def multi_digits(train_pairs=10_000, validation_pairs=2_000, test_pairs=2_000, s
     ((100, 12, 12, 1), {'top_left': 10, 'bottom_right': 10})
     """
     pairs = {"train_pairs": train_pairs, "validation_pairs": validation_pairs, "test_pairs": test_pairs}
-    pairs = [positive_int(name, value) for name, value in pairs.items()]
+    for name, value in pairs.items():
+        if positive_int(name, value) > MOST_PAIRS:
+            raise ValueError(f"`{name}` must be at most {MOST_PAIRS:,}. Received: {name}={value!r}")
+    pairs = list(pairs.values())
     images, digits, parts = _split_digits(seed)
     generator = np.random.default_rng(seed)
     splits = [

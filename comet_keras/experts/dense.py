@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from comet_keras.initializers import StackedInitializer, fresh
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_float, positive_int
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -60,7 +60,7 @@ class DenseExperts(keras.layers.Layer):
         )
         if not self.units:
             raise ValueError("`units` must hold at least one layer's size.")
-        if not 0 <= dropout < 1:
+        if non_negative_float("dropout", dropout) >= 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
         self.activation = keras.activations.get(activation)
         self.dropout = float(dropout)

@@ -123,8 +123,9 @@ class Gate(keras.layers.Layer):
         values = []
         for term in self.all_regularizers():
             if term.reads in routing:
-                value = ops.cast(term(routing[term.reads], mask=mask, step=self.step), "float32")
-                # Keras sums float32 losses only, under any policy.
+                value = term(routing[term.reads], mask=mask, step=self.step)
+                # Keras sums losses of its float type, under any policy.
+                value = ops.cast(value, keras.config.floatx())
                 self.add_loss(value)
             else:
                 value = ops.zeros((), "float32")

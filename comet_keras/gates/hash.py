@@ -58,7 +58,6 @@ class HashGate(Gate):
         regularizers=(),
         **kwargs,
     ):
-        kwargs.pop("k", None)
         super().__init__(num_experts, 1, regularizers, **kwargs)
         self.vocabulary = _get_vocabulary(vocabulary)
         if (num_ids is None) == (vocabulary is None):
@@ -78,7 +77,9 @@ class HashGate(Gate):
             raise ValueError("assignment='balanced' needs `frequencies`.")
         self.lookup = None
         if self.takes_strings:
-            self.lookup = keras.layers.StringLookup(vocabulary=self.vocabulary, num_oov_indices=1)
+            self.lookup = keras.layers.StringLookup(
+                vocabulary=self.vocabulary, num_oov_indices=1, oov_token=_UNKNOWN
+            )
 
     @property
     def takes_strings(self):
@@ -120,24 +121,28 @@ class HashGate(Gate):
     def prepare(self, inputs):
         if len(inputs.shape) > 1:
             inputs = ops.squeeze(inputs, axis=-1)
-        if keras.backend.standardize_dtype(inputs.dtype) == "string":
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if dtype == "string":
             if self.lookup is None:
                 raise ValueError("HashGate received strings. Give it a `vocabulary` of strings.")
             # Index 0 stands for strings outside the vocabulary, which have no row.
             return self.lookup(inputs) - 1
-        return ops.cast(inputs, "int32")
+        if dtype == "int64":
+            return inputs  # 32 bits would wrap ids into the table
+        return ops.cast(inputs, "int64" if dtype in ("uint32", "uint64") else "int32")
 
     def route(self, inputs, training=False):
         last = self.table_size - 1
         if self.vocabulary is not None and not self.takes_strings:
             # Searched flat: TensorFlow wants as many tables as there are leading positions.
-            row = ops.searchsorted(ops.convert_to_tensor(self.ids), ops.reshape(inputs, (-1,)))
+            ids = ops.cast(self.ids, inputs.dtype)
+            row = ops.searchsorted(ids, ops.reshape(inputs, (-1,)))
             row = ops.clip(ops.reshape(row, ops.shape(inputs)), 0, last)
-            inside = ops.take(self.ids, row) == inputs
+            inside = ops.take(ids, row) == inputs
         else:
             row = ops.clip(inputs, 0, last)
             inside = row == inputs
-        fallback = 0 if self.takes_strings else ops.mod(inputs, self.num_experts)
+        fallback = 0 if self.takes_strings else ops.cast(ops.mod(inputs, self.num_experts), "int32")
         expert = ops.where(inside, ops.take(self.table, row), fallback)
         return {"weights": ops.one_hot(expert, self.num_experts, dtype=self.router_dtype)}
 
@@ -183,6 +188,10 @@ def balanced_table(frequencies, num_experts, seed=0):
         heapq.heapreplace(loads, (load + frequencies[i], expert))
         table[i] = expert
     return table
+
+
+# StringLookup drops its token for unknown strings from a vocabulary, so it is one that no vocabulary has.
+_UNKNOWN = "[comet_keras: unknown]"
 
 
 def _get_vocabulary(vocabulary):

@@ -8,25 +8,32 @@ def gates_of(model):
 
     A gate inside a mixture is labelled by its key in the mixture's structure (`""` for a
     single gate), a gate on its own by its layer's name. When a model routes in several
-    places, the name of the mixture stands in front.
+    places, the name of the mixture stands in front; equal labels get a number.
 
     Returns:
         Dict from label to gate (a layer with `statistics`).
     """
     layers = list(model._flatten_layers(include_self=False, recursive=True))
     mixtures = [layer for layer in layers if hasattr(layer, "labelled_gates")]
-    inside = {id(gate) for mixture in mixtures for gate in mixture.labelled_gates().values()}
+    inside = {id(gate) for mixture in mixtures for _, gate in mixture.labelled_gates()}
     alone = [
         layer for layer in layers if hasattr(layer, "statistics") and id(layer) not in inside
     ]
     several = len(mixtures) + len(alone) > 1
     found = {}
+
+    def add(gate, *parts):
+        label = "_".join(part for part in parts if part)
+        unique, copy = label, 2
+        while unique in found:  # layers of submodels may share a name
+            unique, copy = f"{label}_{copy}", copy + 1
+        found[unique] = gate
+
     for mixture in mixtures:
-        for key, gate in mixture.labelled_gates().items():
-            parts = [mixture.name, key] if several else [key]
-            found["_".join(part for part in parts if part)] = gate
+        for key, gate in mixture.labelled_gates():
+            add(gate, mixture.name if several else "", key)
     for gate in alone:
-        found[gate.name] = gate
+        add(gate, gate.name)
     return {label: gate for label, gate in found.items() if gate.statistics is not None}
 
 

@@ -6,6 +6,7 @@ section 5 (experts per sample); the attentive gate paper (Krishnamurthy et al., 
 section 3 (entropies and mutual information).
 """
 
+import keras
 from keras import ops
 
 from comet_keras.reductions import entropy
@@ -28,13 +29,13 @@ def experts_per_sample(weights, threshold=SUPPORT_THRESHOLD):
 
 def expert_usage(weights):
     """Mean weight of each expert: `(n,)`."""
-    weights = ops.convert_to_tensor(weights)
+    weights = _as_float(weights)
     return ops.mean(ops.reshape(weights, (-1, weights.shape[-1])), axis=0)
 
 
 def gate_entropy(weights):
     """H_s: mean entropy of a sample's weights, in bits. 0 when each uses one expert."""
-    return ops.mean(entropy(ops.convert_to_tensor(weights))) / _LN2
+    return ops.mean(entropy(_as_float(weights))) / _LN2
 
 
 def expert_usage_entropy(weights):
@@ -56,10 +57,16 @@ def mutual_information(counts):
     Returns:
         Float scalar: H(Y) + H(E) - H(Y, E).
     """
-    counts = ops.convert_to_tensor(counts)
+    counts = _as_float(counts)
     p = counts / ops.sum(counts)
     h_y, h_e = entropy(ops.sum(p, axis=1)), entropy(ops.sum(p, axis=0))
     return (h_y + h_e - entropy(ops.reshape(p, (-1,)))) / _LN2
 
 
 _LN2 = 0.6931471805599453
+
+
+def _as_float(values):
+    values = ops.convert_to_tensor(values)
+    is_float = "float" in keras.backend.standardize_dtype(values.dtype)
+    return values if is_float else ops.cast(values, keras.config.floatx())

@@ -48,7 +48,7 @@ def flatten_permutation(permutation, gates):
     if permutation is None:
         return []
     layers = tree.flatten(permutation)
-    if len(layers) > 1:
+    if tree.is_nested(permutation):
         try:
             tree.assert_same_structure(permutation, gates)
         except (ValueError, TypeError) as error:

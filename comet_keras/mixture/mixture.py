@@ -87,9 +87,9 @@ class MixtureOfExperts(keras.layers.Layer):
         return self.permutation_layers[0] if self.permutation_layers else None
 
     def labelled_gates(self):
-        """Gates by their path in the structure, as logs name them; `""` for a single gate."""
+        """Pairs of label and gate: the path in the structure, `""` for a single gate."""
         labels = ("_".join(str(key) for key in path) for path in self._paths)
-        return dict(zip(labels, self.gate_layers))
+        return list(zip(labels, self.gate_layers))
 
     def _for_each_gate(self, gate_inputs, inputs):
         """The leaves of `gate_inputs`, one a gate; `inputs` when there are none."""

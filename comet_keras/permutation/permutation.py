@@ -8,7 +8,7 @@ from comet_keras.initializers import fresh
 from comet_keras.permutation.sinkhorn import schedule, sinkhorn
 from comet_keras.reductions import entropy
 from comet_keras.training_step import add_step_counter, advance, once_in_step
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_float, positive_float, positive_int
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -34,8 +34,10 @@ class Permutation(keras.layers.Layer):
         entropy_weight: float >= 0, zeta: in the first stage, zeta times the summed entropies of the rows
             of S and of S with normalised rows is added to the loss. Default 1e-4 (section S1.3).
         warm_start: bool. True (default): each step's rounds start from the potentials of the step before,
-            so that S is doubly stochastic throughout and hardening only rounds it. False: each step starts
-            cold as in the paper, with too few rounds for its temperature.
+            so that S stays close to doubly stochastic and hardening mostly rounds it, as long as U changes
+            slowly against tau; in stages of few steps, or if the best assignment changes late, rows can be
+            off (the callback reports it). False: each step starts cold as in the paper, with too few rounds
+            for its temperature.
         initializer: of U. Default uniform in (-0.05, 0.05). `keras.initializers.Identity(0.05)` starts
             from no permutation.
         **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
@@ -69,16 +71,13 @@ class Permutation(keras.layers.Layer):
         self.num_experts = positive_int("num_experts", num_experts)
         self.temperature = _pair("temperature", temperature, float)
         self.rounds = _pair("rounds", rounds, int)
-        if not float(entropy_weight) >= 0:
-            raise ValueError(
-                f"`entropy_weight` must be at least 0. Received: entropy_weight={entropy_weight!r}"
-            )
-        self.entropy_weight = float(entropy_weight)
+        self.entropy_weight = non_negative_float("entropy_weight", entropy_weight)
         self.warm_start = bool(warm_start)
         self.initializer = keras.initializers.get(
             initializer or keras.initializers.RandomUniform(-0.05, 0.05)
         )
         self._warn_without_stage = True
+        self._stage_steps_to_come = 0
 
     @property
     def _dtype(self):
@@ -117,12 +116,15 @@ class Permutation(keras.layers.Layer):
         self.hardened = state("hardened", (), "bool")
         self.potentials = state("potentials", (n,), self._dtype)
         self.step = add_step_counter(self)
-        self.stage_steps = state("stage_steps", (), "int32")
+        self.stage_steps = state(
+            "stage_steps", (), "int32", keras.initializers.Constant(self._stage_steps_to_come)
+        )
         self.built = True
 
     def call(self, inputs, training=False):
         weights = ops.cast(inputs, self._dtype)
-        if training:
+        # Frozen like other layers with state: as in inference.
+        if training and self.trainable:
             self._check_stage()
             weights = self._permute_in_training(weights)
         else:
@@ -151,7 +153,7 @@ class Permutation(keras.layers.Layer):
         logits = ops.where(hardened, 0.0, ops.convert_to_tensor(self.logits))
         matrix, potentials = self._soft_matrix(logits, hardened)
         penalty = self.entropy_weight * soft * self._entropy(matrix)
-        self.add_loss(ops.cast(penalty, "float32"))
+        self.add_loss(ops.cast(penalty, keras.config.floatx()))
         self.potentials.assign(ops.where(hardened, ops.convert_to_tensor(self.potentials), potentials))
         advance(self.step, weights)
         return matrix
@@ -183,7 +185,11 @@ class Permutation(keras.layers.Layer):
         None: the length is told later; the temperature stays at the start until then.
         """
         if stage_steps is not None:
-            self.stage_steps.assign(positive_int("stage_steps", stage_steps))
+            stage_steps = positive_int("stage_steps", stage_steps)
+            if self.built:
+                self.stage_steps.assign(stage_steps)
+            else:
+                self._stage_steps_to_come = stage_steps
         self._warn_without_stage = False
 
     def load_own_variables(self, store):
@@ -215,10 +221,11 @@ class Permutation(keras.layers.Layer):
 
         utilities = np.asarray(ops.convert_to_numpy(self.logits), "float64")
         if not np.isfinite(utilities).all():
-            raise ValueError(
-                f"Permutation {self.name!r} can't be hardened: its logits are not finite. "
-                "The training has diverged."
+            warnings.warn(
+                f"Permutation {self.name!r} keeps its assignment: its logits are not finite, the "
+                "training has diverged."
             )
+            return {"distance": float("nan"), "row_deviation": float("nan")}
         _, assignment = linear_sum_assignment(utilities, maximize=True)
         self.assignment.assign(assignment.astype("int32"))
         soft = self.soft_matrix()
@@ -252,11 +259,9 @@ class Permutation(keras.layers.Layer):
 
 
 def _pair(name, value, kind):
-    pair = tuple(kind(v) for v in value) if isinstance(value, (list, tuple)) else ()
-    if len(pair) != 2 or not all(v > 0 for v in pair) or pair != tuple(value):
-        kinds = "integers" if kind is int else "numbers"
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise ValueError(
-            f"`{name}` must be a pair of {kinds} above 0, at the start and end of the first stage. "
-            f"Received: {name}={value!r}"
+            f"`{name}` must be a pair, at the start and end of the first stage. Received: {name}={value!r}"
         )
-    return pair
+    check = positive_int if kind is int else positive_float
+    return tuple(check(name, v) for v in value)

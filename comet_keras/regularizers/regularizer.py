@@ -1,6 +1,8 @@
 import keras
 from keras import ops
 
+from comet_keras.validation import non_negative_float
+
 
 class GateRegularizer(keras.regularizers.Regularizer):
     """Base class of the terms that a gate adds to the training loss.
@@ -23,12 +25,7 @@ class GateRegularizer(keras.regularizers.Regularizer):
     def __init__(self, weight, reads=None):
         if isinstance(weight, dict):
             weight = keras.optimizers.schedules.deserialize(weight)
-        if not callable(weight) and not float(weight) >= 0:
-            raise ValueError(
-                "`weight` must be a number of at least 0 or a learning rate schedule. "
-                f"Received: weight={weight!r}"
-            )
-        self.weight = weight if callable(weight) else float(weight)
+        self.weight = weight if callable(weight) else non_negative_float("weight", weight)
         if reads is not None:
             self.reads = reads
 
