@@ -164,8 +164,10 @@ def run_train(arguments):
     options.setdefault("output_dir", f"runs/{options['task']}-{options.get('gate', 'comet+')}")
     try:
         config = TrainingConfig(**options)
-        _make_folder(config.output_dir)
+        _check_folder(config.output_dir)
         dataset = load_dataset(config)
+        # Before hours of training, not after.
+        Path(config.output_dir).mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         raise BadArguments(error) from None
     if verbose:
@@ -175,14 +177,11 @@ def run_train(arguments):
     return INTERRUPTED if result.interrupted else 0
 
 
-def _make_folder(path):
-    """Before hours of training, not after."""
+def _check_folder(path):
     if not path:
         raise BadArguments("--output-dir must name a folder.")
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise BadArguments(f"--output-dir: {path} is a file.") from None
+    if Path(path).exists() and not Path(path).is_dir():
+        raise BadArguments(f"--output-dir: {path} is a file.")
 
 
 def summarize(result):

@@ -56,9 +56,9 @@ class HardenPermutation(keras.callbacks.Callback):
         return [layer for layer in layers if layer.built or not built]
 
     def on_train_begin(self, logs=None):
-        if not self.permutations(built=False):
+        if self.verbose and not self.permutations(built=False):
             warnings.warn(
-                f"HardenPermutation: model {self.model.name!r} has no trainable Permutation layer."
+                f"HardenPermutation: model {self.model.name!r} has no Permutation layer that trains."
             )
         self._set_stage(self.steps_per_epoch or (self.params or {}).get("steps"))
         self._renew()

@@ -25,7 +25,12 @@ class GateRegularizer(keras.regularizers.Regularizer):
     def __init__(self, weight, reads=None):
         if isinstance(weight, dict):
             weight = keras.optimizers.schedules.deserialize(weight)
-        self.weight = weight if callable(weight) else non_negative_float("weight", weight)
+        if not callable(weight):
+            try:
+                weight = non_negative_float("weight", weight)
+            except ValueError as error:
+                raise ValueError(f"{error}. A learning rate schedule is allowed too.") from None
+        self.weight = weight
         if reads is not None:
             self.reads = reads
 

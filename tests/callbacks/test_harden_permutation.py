@@ -383,5 +383,7 @@ def test_diverged_logits_are_told():
     model = compiled_model()
     fit(model, 1, [HardenPermutation(epochs=5, verbose=0)])
     permutation_of(model).logits.assign(np.full((4, 4), np.nan))
-    with pytest.raises(ValueError, match="not finite"):
+    before = permutation_of(model).hard_matrix()
+    with pytest.warns(UserWarning, match="not finite"):
         permutation_of(model).harden()
+    np.testing.assert_array_equal(permutation_of(model).hard_matrix(), before)

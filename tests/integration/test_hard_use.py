@@ -114,7 +114,7 @@ def test_a_frozen_permutation_stays_as_it_is():
     model.compile("adam", "mse")
     model.fit(X, Y, verbose=0)
     before = weights_of(model.layers[1].permutation)
-    with pytest.warns(UserWarning, match="no trainable Permutation"):
+    with pytest.warns(UserWarning, match="no Permutation layer that trains"):
         model.fit(X, Y, epochs=2, verbose=0, callbacks=[HardenPermutation(1)])
     for a, b in zip(before, weights_of(model.layers[1].permutation)):
         np.testing.assert_array_equal(a, b)

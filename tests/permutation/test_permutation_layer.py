@@ -102,11 +102,14 @@ def test_inference_follows_the_rounded_permutation_and_stays_sparse():
     assert set(np.unique(found)) == {0, 1}
 
 
-def test_diverged_logits_cannot_be_rounded():
+def test_diverged_logits_are_told_and_keep_the_assignment():
     layer = built(3)
+    layer.assignment.assign([2, 0, 1])
     layer.logits.assign(np.full((3, 3), np.nan))
-    with pytest.raises(ValueError, match="not finite.*diverged"):
-        layer.round()
+    with pytest.warns(UserWarning, match="not finite.*diverged"):
+        report = layer.round()
+    assert np.isnan(report["distance"]) and np.isnan(report["row_deviation"])
+    assert value(layer.assignment).tolist() == [2, 0, 1]
 
 
 def test_entropy_term_is_that_of_s_and_of_s_with_normalised_rows():

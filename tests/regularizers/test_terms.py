@@ -214,7 +214,7 @@ def test_is_serializable(kind, weight):
 @each_term
 @pytest.mark.parametrize("weight", [-0.1, float("nan")])
 def test_wrong_weights_are_refused(kind, weight):
-    with pytest.raises(ValueError, match="`weight`.*schedule"):
+    with pytest.raises(ValueError, match="`weight`.*at least 0"):
         TERMS[kind][0](weight)
 
 
