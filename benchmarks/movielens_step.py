@@ -117,7 +117,7 @@ def main():
                 "/ plain ": f"{ratio(times[1], name, 'plain Keras'):.2f}",
             }
         )
-    print(text_table(rows))
+    print(text_table([list(row.values()) for row in rows], list(rows[0])))
 
 
 if __name__ == "__main__":
