@@ -5,7 +5,7 @@ table, saves the best model and draws three figures: loss curves, expert load, a
 before and after it hardens. Takes a few minutes on two cores.
 
     python examples/demo.py
-    python examples/demo.py --epochs 2 --pairs 1000 --output-dir /tmp/demo
+    python examples/demo.py --epochs 2 --pairs 1000 --output-dir runs/quick
 """
 
 import argparse

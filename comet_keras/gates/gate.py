@@ -3,7 +3,7 @@ from keras import ops
 
 from comet_keras.metrics.statistics import RoutingStatistics, is_gathering
 from comet_keras.regularizers import GateRegularizer
-from comet_keras.training_step import add_step_counter, advance, first_call_in_step
+from comet_keras.step_counter import add_step_counter, advance, first_call_in_step
 from comet_keras.validation import positive_int
 
 

@@ -7,7 +7,7 @@ from keras import ops
 from comet_keras.initializers import fresh
 from comet_keras.permutation.sinkhorn import schedule, sinkhorn
 from comet_keras.reductions import entropy
-from comet_keras.training_step import add_step_counter, advance, once_in_step
+from comet_keras.step_counter import add_step_counter, advance, once_in_step
 from comet_keras.validation import non_negative_float, positive_float, positive_int
 
 
