@@ -70,10 +70,12 @@ def model_of(gates, experts=None, permutation=None, name="moe", dtype=None):
     inputs = {"x": keras.Input((WIDTH,), name="x"), "id": keras.Input((1,), dtype="int32", name="id")}
     experts = experts or DenseExperts(4, UNITS)
     mixture = MixtureOfExperts(experts, gates, permutation, name=name)
+    # Adds nothing: older releases of Keras want every input connected.
+    features = inputs["x"] + 0.0 * keras.ops.cast(inputs["id"], inputs["x"].dtype)
     if any(isinstance(gate, HashGate) for gate in mixture.gate_layers):
-        outputs = mixture(inputs["x"], gate_inputs=inputs["id"])
+        outputs = mixture(features, gate_inputs=inputs["id"])
     else:
-        outputs = mixture(inputs["x"])
+        outputs = mixture(features)
     return keras.Model(inputs, outputs)
 
 
