@@ -22,8 +22,8 @@ def multi_digits(
     The shape of the paper's MultiMNIST model (COMET, Ibrahim et al., KDD 2023, sections S1.2 and S1.3):
     gates read the flattened image, and each task's head is two dense layers of 50 units and a softmax.
     The paper's experts are convolutional, for 36 x 36 images; on the 12 x 12 images of
-    `comet_keras.datasets.multi_digits` dense experts do as well and are quicker to train, so these are
-    used, with fewer of them (8 and k = 2, where the paper has 16 and k = 4).
+    `comet_keras.datasets.multi_digits` dense experts are used, which learn them well and train quickly,
+    and fewer of them (8 and k = 2, where the paper has 16 and k = 4).
 
     Args:
         image_shape: triple of ints. Default `(12, 12, 1)`.
