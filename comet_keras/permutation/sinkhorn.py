@@ -40,15 +40,16 @@ def sinkhorn(logits, temperature, rounds, max_rounds, start=None):
         start = ops.zeros_like(scaled[0])
     else:
         start = ops.cast(start, logits.dtype) / temperature
-    rows, columns, last_columns = compiled(_rounds)(
-        ops.stop_gradient(scaled),
-        ops.stop_gradient(start),
-        ops.cast(rounds, "int32"),
-        ops.zeros((max_rounds, logits.shape[0]), dtype=logits.dtype),
-    )
     # Constants for the backends: the gradient below goes through the rounds itself.
-    rows, columns = ops.stop_gradient(rows), ops.stop_gradient(columns)
+    constant, start = ops.stop_gradient(scaled), ops.stop_gradient(start)
     rounds = ops.cast(rounds, "int32")
+    history = ops.zeros((max_rounds, logits.shape[0]), dtype=logits.dtype)
+    rows, columns, last_columns = ops.cond(
+        rounds > 0,
+        lambda: compiled(_rounds)(constant, start, rounds, history),
+        lambda: (history, history, start),
+    )
+    rows, columns = ops.stop_gradient(rows), ops.stop_gradient(columns)
 
     # The gradient is written out: no backend differentiates a loop of unknown length well.
     @ops.custom_gradient
@@ -59,8 +60,11 @@ def sinkhorn(logits, temperature, rounds, max_rounds, start=None):
 
         def gradient(*args, upstream=None):
             upstream = args[-1] if upstream is None else upstream
-            grad = compiled(_rounds_gradient)(
-                upstream * soft, scaled, rows, columns, start, rounds
+            grad_log = upstream * soft
+            grad = ops.cond(
+                rounds > 0,
+                lambda: compiled(_rounds_gradient)(grad_log, scaled, rows, columns, start, rounds),
+                lambda: grad_log,
             )
             nothing = ops.zeros_like
             return grad, nothing(rows), nothing(columns), nothing(start), nothing(rounds)
