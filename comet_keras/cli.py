@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from comet_keras.cli_report import add_report_arguments
 from comet_keras.models.gate_strings import GATES
 from comet_keras.models.settings import SETTINGS, TASKS
 
@@ -214,6 +215,16 @@ def _parse_weights(pairs):
     return weights
 
 
+def run_report(arguments):
+    """Prints the report that was asked for."""
+    try:
+        print(arguments.make_report(arguments))
+    except (ValueError, OSError) as error:
+        raise BadArguments(error) from None
+    return 0
+
+
 COMMANDS = {
     "train": ("Train one model and evaluate it on the test rows.", add_train_arguments, run_train),
+    "report": ("Report on a trained model.", add_report_arguments, run_report),
 }

@@ -4,7 +4,9 @@ import keras
 from keras import tree
 
 from comet_keras.gates import Gate
+from comet_keras.mixture.expert_calls import takes_groups
 from comet_keras.permutation import Permutation
+from comet_keras.validation import one_of
 
 
 def count_experts(experts):
@@ -73,3 +75,13 @@ def check_parts(gates, permutations, num_experts):
                 )
         if len({id(layer) for layer in layers}) < len(layers):
             raise ValueError(f"`{name}` holds the same layer more than once.")
+
+
+def check_dispatch(dispatch, experts):
+    one_of("dispatch", dispatch, ("auto", "dense", "sparse"))
+    if dispatch == "sparse" and not isinstance(experts, list) and not takes_groups(experts):
+        raise ValueError(
+            f"`dispatch`: 'sparse' needs stacked experts whose `call` takes `sizes` and `owners`, as that "
+            f"of DenseExperts does. {type(experts).__name__} does not; use 'auto' or 'dense'."
+        )
+    return dispatch

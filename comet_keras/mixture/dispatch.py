@@ -1,39 +1,101 @@
 """Which rows go to which expert.
 
-The one contract: `dispatch(experts, inputs, weights)` returns the experts' outputs combined by the
-weights. It is the only place that calls experts.
+The one contract: `dispatch(experts, inputs, weights, ...)` returns the experts' outputs combined by the
+weights. It is the only place that calls experts. Its forms agree, in outputs and gradients:
+
+- dense: every expert on every row;
+- dynamic: each expert on the rows that give it weight, tensors of the size that the data asks for;
+- static: the same in tensors of fixed size, for compilers that need it (JAX, XLA).
 """
 
+import functools
 import math
 
+import keras
 from keras import ops
+
+from comet_keras.mixture.combine import combine
+from comet_keras.mixture.conditional import conditional
+from comet_keras.mixture.dynamic_form import dispatch_dynamic
+from comet_keras.mixture.static_form import Plan, dispatch_static
+
+if keras.backend.backend() == "tensorflow":
+    from comet_keras.mixture.compiler_tensorflow import needs_static_shapes
+else:
+
+    def needs_static_shapes():
+        """JAX compiles for fixed sizes; PyTorch takes them as they come."""
+        return keras.backend.backend() == "jax"
+
+
+# What a form costs beside its products, in multiply-adds (measured on CPUs, see docs/performance.md).
+EXPERT_OVERHEAD = 400_000  # starting an expert's operations on its own rows
+ROW_OVERHEAD = 12  # moving one number of a row to its expert or back
+
+
+def dispatch(experts, inputs, weights, mode, per_row, training):
+    """Combines the experts' outputs by the weights of every gate.
+
+    Args:
+        experts: `ExpertCalls`.
+        inputs: tensor `(*lead, ...)`.
+        weights: tensor `(*lead, gates, n)`; an exact zero is work that need not be done.
+        mode: `"dense"`, `"sparse"`, or `"auto"`: the cheaper one for these weights.
+        per_row: int, experts that a row uses at most once its gates are hard.
+        training: bool.
+
+    Returns:
+        Combined outputs `(*lead, gates, *rest)`.
+    """
+    static = needs_static_shapes()
+    if _is_always_dense(experts, mode, per_row, static, training):
+        return dispatch_dense(experts, inputs, weights)
+    lead_shape, lead = ops.shape(weights)[:-2], experts.lead
+    rows = ops.reshape(inputs, (-1, *ops.shape(inputs)[lead:]))
+    by_row = ops.reshape(weights, (-1, *weights.shape[-2:]))
+    used = ops.any(by_row != 0, axis=1)
+    if static:
+        plan = Plan(used, per_row, experts)
+        work, right = plan.num_places, plan.fits
+    else:
+        plan, work, right = used, ops.sum(ops.cast(used, "int32")), None
+    cheaper = _is_cheaper(experts, work, used, inputs) if mode == "auto" else None
+
+    def sparse():
+        form = dispatch_static if static else dispatch_dynamic
+        combined = form(experts, rows, by_row, plan)
+        return ops.reshape(combined, (*lead_shape, *ops.shape(combined)[1:]))
+
+    conditions = [condition for condition in (right, cheaper) if condition is not None]
+    if not conditions:
+        return sparse()
+    return conditional(
+        experts.owner,
+        experts.layers,
+        functools.reduce(ops.logical_and, conditions),
+        sparse,
+        lambda: dispatch_dense(experts, inputs, weights),
+    )
 
 
 def dispatch_dense(experts, inputs, weights):
-    """Runs every expert on every row.
-
-    Args:
-        experts: function from inputs `(*lead, ...)` to the outputs of all n experts `(*lead, n, *rest)`.
-        inputs: tensor `(*lead, ...)`, or what the experts take.
-        weights: tensor `(*lead, gates, n)`, the weights of every gate.
-
-    Returns:
-        Tuple of the combined outputs `(*lead, gates, *rest)` and the experts' outputs
-        `(*lead, n, *rest)`.
-    """
-    outputs = experts(inputs)
-    return combine(outputs, weights), outputs
+    """Runs every expert on every row. Arguments as in `dispatch`."""
+    return combine(experts.on_every_row(inputs), weights)
 
 
-def combine(outputs, weights):
-    """Sums expert outputs `(*lead, n, *rest)` by weights `(*lead, gates, n)`: `(*lead, gates, *rest)`."""
-    lead = len(weights.shape) - 2
-    rest = ops.shape(outputs)[lead + 1 :]
-    if len(rest) != 1:
-        # No -1, which has no answer for an empty batch.
-        size = math.prod(rest)
-        outputs = ops.reshape(outputs, (*ops.shape(weights)[:-2], outputs.shape[lead], size))
-    combined = ops.matmul(weights, outputs)
-    if len(rest) != 1:
-        combined = ops.reshape(combined, (*ops.shape(combined)[:-1], *rest))
-    return combined
+def _is_always_dense(experts, mode, per_row, static, training):
+    """What is known before any data comes."""
+    if mode == "dense" or experts.num_experts == 1 or not experts.can_group():
+        return True
+    if mode == "auto" or static:
+        return experts.depend_on_other_rows(training) or per_row >= experts.num_experts
+    return False
+
+
+def _is_cheaper(experts, work, used, inputs):
+    """Whether experts on `work` rows in all cost less than each on every row: bool scalar tensor."""
+    n, cost = experts.num_experts, float(experts.cost)
+    moved = ROW_OVERHEAD * (math.prod(inputs.shape[experts.lead :]) + math.prod(experts.output_shape))
+    work = ops.cast(work, "float32")
+    rows = ops.cast(ops.shape(used)[0], "float32")
+    return work * (cost + moved) + n * EXPERT_OVERHEAD < rows * (n * cost)

@@ -5,12 +5,15 @@ from keras import ops, tree
 
 from comet_keras.mixture.checks import (
     check_dense,
+    check_dispatch,
     check_keys,
     check_parts,
     count_experts,
     flatten_permutation,
 )
-from comet_keras.mixture.dispatch import dispatch_dense
+from comet_keras.mixture.combine import combine
+from comet_keras.mixture.dispatch import dispatch
+from comet_keras.mixture.expert_calls import ExpertCalls
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -26,6 +29,10 @@ class MixtureOfExperts(keras.layers.Layer):
         gates: a `Gate`, or a list, tuple or dict (string keys) of gates, all over n experts.
         permutation: optional `Permutation` for all gates (the paper's way), or one a gate in the
             structure of `gates`.
+        dispatch: `"auto"` (default), `"dense"` or `"sparse"`. Dense runs every expert on every row.
+            Sparse runs an expert only on the rows to which any gate gives it weight, with the same
+            outputs and gradients: no row is dropped. Auto takes what is cheaper for the present batch,
+            judged in the graph by the zeros of its weights. See docs/performance.md.
         **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
 
     Call arguments:
@@ -35,7 +42,7 @@ class MixtureOfExperts(keras.layers.Layer):
         mask: optional bool tensor `(*lead)`, by default the mask that `inputs` carry. Masked positions
             count neither in loss terms nor in routing statistics; the mask is passed on.
         training: bool.
-        return_details: bool. Default False.
+        return_details: bool. Default False. True runs every expert on every row.
 
     Returns:
         Combined outputs `(*lead, *rest)` in the structure of `gates`, where experts return
@@ -59,7 +66,7 @@ class MixtureOfExperts(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, experts, gates, permutation=None, **kwargs):
+    def __init__(self, experts, gates, permutation=None, dispatch="auto", **kwargs):
         # Gates route in float32, so inputs are not cast here: experts cast their own.
         kwargs.setdefault("autocast", False)
         super().__init__(**kwargs)
@@ -73,6 +80,7 @@ class MixtureOfExperts(keras.layers.Layer):
         self._paths = _get_paths(gates)
         self.permutation_layers = flatten_permutation(permutation, gates)
         check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
+        self.dispatch = check_dispatch(dispatch, self.experts)
 
     @property
     def gates(self):
@@ -167,17 +175,26 @@ class MixtureOfExperts(keras.layers.Layer):
         mask = inputs_mask if mask is None else mask
         weights = self._route(self._for_each_gate(gate_inputs, inputs), mask, training)
         lead = len(weights.shape) - 2
-        outputs, expert_outputs = dispatch_dense(
-            functools.partial(self._run_experts, lead=lead), inputs, weights
-        )
-        outputs = self._split(outputs, lead)
+        experts = self._expert_calls(inputs, lead)
         if not return_details:
-            return outputs
+            outputs = dispatch(experts, inputs, weights, self.dispatch, self._per_row, training)
+            return self._split(outputs, lead)
+        expert_outputs = experts.on_every_row(inputs)
         return {
-            "outputs": outputs,
+            "outputs": self._split(combine(expert_outputs, weights), lead),
             "weights": self._split(weights, lead),
             "expert_outputs": expert_outputs,
         }
+
+    @property
+    def _per_row(self):
+        """Experts that a row uses at most once the gates are hard."""
+        return min(self.num_experts, sum(gate.k for gate in self.gate_layers))
+
+    def _expert_calls(self, inputs, lead):
+        shape = _get_output_shape(self._expert_layers()[0], inputs.shape)
+        shape = shape[lead:] if isinstance(self.experts, list) else shape[lead + 1 :]
+        return ExpertCalls(self.experts, self.num_experts, shape, lead, self.compute_dtype, self)
 
     def _route(self, gate_inputs, mask, training):
         """The weights that reach the experts: `(*lead, gates, n)`."""
@@ -197,17 +214,10 @@ class MixtureOfExperts(keras.layers.Layer):
             gate.observe(weights[..., i, :], mask, training)
         return ops.cast(weights, self.compute_dtype)
 
-    def _run_experts(self, inputs, lead):
-        if isinstance(self.experts, list):
-            outputs = ops.stack([expert(inputs) for expert in self.experts], axis=lead)
-        else:
-            outputs = self.experts(inputs)
-        return ops.cast(outputs, self.compute_dtype)
-
     def _split(self, values, axis):
         """Takes `(*lead, gates, ...)` apart into the structure of `gates`."""
-        index = (slice(None),) * axis
-        return self._pack([values[(*index, i)] for i in range(len(self.gate_layers))])
+        # Not by slices, whose gradients write zeros for all other gates.
+        return self._pack(list(ops.unstack(values, len(self.gate_layers), axis)))
 
     def compute_output_spec(
         self,
@@ -257,6 +267,7 @@ class MixtureOfExperts(keras.layers.Layer):
             ),
             "gates": serialize(self.gates),
             "permutation": serialize(self.permutation),
+            "dispatch": self.dispatch,
         }
 
     @classmethod

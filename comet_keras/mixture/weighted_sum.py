@@ -1,7 +1,7 @@
 import keras
 from keras import ops
 
-from comet_keras.mixture.dispatch import combine
+from comet_keras.mixture.combine import combine
 
 
 @keras.saving.register_keras_serializable("comet_keras")

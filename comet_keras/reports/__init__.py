@@ -1,5 +1,6 @@
-"""Tables and figures of training runs."""
+"""Tables and figures of training runs, and what inference costs."""
 
+from comet_keras.reports.flops import flops
 from comet_keras.reports.plots import (
     expert_load,
     loss_curves,
@@ -8,4 +9,11 @@ from comet_keras.reports.plots import (
 )
 from comet_keras.reports.tables import text_table
 
-__all__ = ["expert_load", "loss_curves", "permutation_heat_maps", "save_figure", "text_table"]
+__all__ = [
+    "expert_load",
+    "flops",
+    "loss_curves",
+    "permutation_heat_maps",
+    "save_figure",
+    "text_table",
+]

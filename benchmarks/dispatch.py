@@ -1,0 +1,176 @@
+"""Conditional computation: each expert on its own rows against every expert on every row.
+
+    python benchmarks/dispatch.py [--rounds 30] [--parts shapes growth auto memory]
+
+One mixture of two-layer experts (in -> hidden -> in, relu), fixed weights, float32; prediction, and a
+training step (forward and all gradients, no optimizer). `sparse` and `dense` are our layer; `Keras` is n
+pairs of keras.layers.Dense, their stacked outputs and an einsum. Candidates take turns in one run; ratios
+are medians of paired rounds.
+"""
+
+import argparse
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+from paired import paired_times, ratio
+
+from comet_keras import DenseExperts, Gate, MixtureOfExperts
+from comet_keras.reports import text_table
+
+SHAPES = [  # experts, k, rows, in, hidden, load of one expert over the mean, required speed-ups
+    (8, 1, 1024, 256, 512, 1, 4.5, 4),
+    (16, 2, 1024, 256, 512, 1, 6, 6),
+    (32, 2, 2048, 256, 512, 1, 12, 12),
+    (64, 2, 2048, 128, 256, 1, 18, 25),
+    (16, 2, 1024, 256, 512, 7, 5, 6),
+    (16, 4, 256, 32, 64, 1, 0.95, 0.95),
+]
+
+
+class GivenWeights(Gate):
+    """A gate that returns its inputs."""
+
+    def route(self, inputs, training=False):
+        return {"weights": inputs}
+
+
+def random_routing(experts, k, rows, skew, seed=0):
+    """Weights `(rows, experts)` with k non-zeros a row, expert 0 with `skew` times the mean load."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((rows, experts), "float32")
+    first = rng.random(rows) < min(1.0, skew * k / experts) if skew > 1 else np.zeros(rows, bool)
+    for row, takes_first in enumerate(first):
+        if takes_first:
+            chosen = np.append(0, 1 + rng.choice(experts - 1, k - 1, replace=False))
+        else:
+            low = int(skew > 1)
+            chosen = low + rng.choice(experts - low, k, replace=False)
+        weights[row, chosen] = rng.dirichlet(np.ones(k))
+    return weights
+
+
+def mixture(mode, experts, k, width, hidden):
+    layer = MixtureOfExperts(
+        DenseExperts(experts, (hidden, width), activation="relu"),
+        GivenWeights(experts, k),
+        dispatch=mode,
+    )
+    layer.build((None, width), (None, experts))
+    return layer, lambda x, w: layer(x, gate_inputs=w, training=True)
+
+
+def keras_experts(_, experts, k, width, hidden):
+    """The plain way: n separate experts, all computed."""
+    layers = [
+        keras.Sequential(
+            [keras.layers.Dense(hidden, activation="relu"), keras.layers.Dense(width, activation="relu")]
+        )
+        for _ in range(experts)
+    ]
+    for layer in layers:
+        layer.build((None, width))
+
+    def call(x, w):
+        return keras.ops.einsum("bn,bnd->bd", w, keras.ops.stack([e(x) for e in layers], axis=1))
+
+    holder = keras.layers.Layer()
+    holder.parts = layers
+    return holder, call
+
+
+def steps(make, mode, experts, k, width, hidden, data):
+    """Functions that run one prediction and one training step, traced already."""
+    layer, call = make(mode, experts, k, width, hidden)
+    inputs, weights = (tf.constant(x) for x in data)
+
+    @tf.function(autograph=False)
+    def predict():
+        return call(inputs, weights)
+
+    @tf.function(autograph=False)
+    def train():
+        with tf.GradientTape() as tape:
+            tape.watch([inputs, weights])
+            loss = tf.reduce_mean(call(inputs, weights) ** 2)
+        variables = [v.value for v in layer.trainable_variables]
+        # Only made, not fetched: all gradients are outputs of the step.
+        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, [inputs, weights, *variables])]
+
+    for function in (predict, train):
+        for _ in range(2):
+            function()
+    return {"prediction": lambda: predict().numpy(), "training": lambda: train()[0].numpy()}
+
+
+def compare(experts, k, rows, width, hidden, skew, rounds, candidates):
+    weights = random_routing(experts, k, rows, skew)
+    data = np.random.default_rng(1).normal(size=(rows, width)).astype("float32"), weights
+    functions = {
+        name: steps(make, mode, experts, k, width, hidden, data)
+        for name, (make, mode) in candidates.items()
+    }
+    label = f"{experts} experts, k={k}, {rows} rows"
+    return {
+        part: paired_times({n: f[part] for n, f in functions.items()}, rounds, f"{label}, {part}")
+        for part in ("prediction", "training")
+    }
+
+
+def shapes(rounds):
+    candidates = {
+        "auto": (mixture, "auto"),
+        "dense": (mixture, "dense"),
+        "Keras": (keras_experts, None),
+    }
+    rows = []
+    for *shape, predicted, trained in SHAPES:
+        times = compare(*shape, rounds, candidates)
+        for part, required in (("prediction", predicted), ("training", trained)):
+            rows.append(
+                [
+                    ", ".join(map(str, shape[:5])) + (f", {shape[5]}x" if shape[5] > 1 else ""),
+                    part,
+                    *(f"{1e3 * np.median(times[part][name]):.1f}" for name in candidates),
+                    f"{1 / ratio(times[part], 'auto', 'dense'):.1f}x",
+                    f"{1 / ratio(times[part], 'auto', 'Keras'):.1f}x",
+                    f"{required}x",
+                    f"{shape[0] / shape[1]:.0f}x",
+                ]
+            )
+    headers = ["experts, k, rows, in, hidden", "step", "auto ms", "dense ms", "Keras ms"]
+    print(text_table(rows, [*headers, "of dense", "of Keras", "asked", "limit n/k"]))
+
+
+def growth(rounds):
+    """k = 2, the rows fixed, ever more experts."""
+    data = np.random.default_rng(1).normal(size=(2048, 128)).astype("float32")
+    functions = {}
+    for n in (8, 64, 512):
+        weights = random_routing(n, 2, 2048, 1)
+        functions[n] = steps(mixture, "auto", n, 2, 128, 256, (data, weights))
+    rows = []
+    for part in ("prediction", "training"):
+        times = paired_times({n: f[part] for n, f in functions.items()}, rounds, f"growth, {part}")
+        rows.append(
+            [part, *(f"{1e3 * np.median(times[n]):.1f}" for n in functions)]
+            + [f"{ratio(times, 64, 8):.2f}", f"{ratio(times, 512, 64):.2f}"]
+        )
+    print(text_table(rows, ["step", "8 ms", "64 ms", "512 ms", "64 / 8", "512 / 64"]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=30)
+    parts = {"shapes": shapes, "growth": growth}
+    parser.add_argument("--parts", nargs="+", default=list(parts), choices=list(parts))
+    arguments = parser.parse_args()
+    print(f"TensorFlow {tf.__version__}, {time.strftime('%Y-%m-%d')}", file=sys.stderr)
+    for part in arguments.parts:
+        parts[part](arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
