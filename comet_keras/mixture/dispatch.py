@@ -48,9 +48,11 @@ def dispatch(experts, inputs, weights, mode, per_row, training):
         Combined outputs `(*lead, gates, *rest)`.
     """
     static = needs_static_shapes()
-    if _is_always_dense(experts, mode, per_row, static, training):
-        return dispatch_dense(experts, inputs, weights)
     lead_shape, lead = ops.shape(weights)[:-2], experts.lead
+    if _is_always_dense(experts, mode, per_row, static, training) or (
+        static and not all(_is_positive(size) for size in lead_shape)
+    ):
+        return dispatch_dense(experts, inputs, weights)
     rows = ops.reshape(inputs, (-1, *ops.shape(inputs)[lead:]))
     by_row = ops.reshape(weights, (-1, *weights.shape[-2:]))
     used = ops.any(by_row != 0, axis=1)
@@ -90,6 +92,11 @@ def _is_always_dense(experts, mode, per_row, static, training):
     if mode == "auto" or static:
         return experts.depend_on_other_rows(training) or per_row >= experts.num_experts
     return False
+
+
+def _is_positive(size):
+    """Not 0, and no symbol as in the exports of JAX."""
+    return size > 0 if isinstance(size, int) else ops.is_tensor(size)
 
 
 def _is_cheaper(experts, work, used, inputs):

@@ -18,6 +18,8 @@ def dispatch_dynamic(experts, rows, weights, used):
     count, (gates, n) = ops.shape(used)[0], weights.shape[1:]
     # The pairs of expert and row with weight, expert by expert.
     expert, row = ops.nonzero(ops.transpose(used))
+    if row.shape[0] == 0:  # of which PyTorch makes no segments
+        return ops.zeros((count, gates, *experts.output_shape), dtype=weights.dtype)
     sizes = ops.sum(ops.cast(used, "int32"), axis=0)
     outputs = experts.on_groups(ops.take(rows, row, axis=0), sizes)
     # Where weights of the pairs stand in the flat tensor, a column for each gate.
