@@ -11,22 +11,13 @@ weights. It is the only place that calls experts. Its forms agree, in outputs an
 import functools
 import math
 
-import keras
 from keras import ops
 
+from comet_keras.compiler import needs_static_shapes
 from comet_keras.mixture.combine import combine
 from comet_keras.mixture.conditional import conditional
 from comet_keras.mixture.dynamic_form import dispatch_dynamic
 from comet_keras.mixture.static_form import Plan, dispatch_static
-
-if keras.backend.backend() == "tensorflow":
-    from comet_keras.mixture.compiler_tensorflow import needs_static_shapes
-else:
-
-    def needs_static_shapes():
-        """JAX compiles for fixed sizes; PyTorch takes them as they come."""
-        return keras.backend.backend() == "jax"
-
 
 # What a form costs beside its products, in multiply-adds (measured on CPUs, see docs/performance.md).
 EXPERT_OVERHEAD = 400_000  # starting an expert's operations on its own rows

@@ -2,7 +2,7 @@ import tensorflow as tf
 
 
 def needs_static_shapes():
-    """Whether the operations at hand are compiled by XLA, to which sizes must be known."""
+    """Whether tensors must have sizes that do not depend on the data: where XLA compiles them."""
     graph = tf.compat.v1.get_default_graph()
     while graph is not None:
         context = graph._get_control_flow_context()
