@@ -102,8 +102,7 @@ class TopKGate(SoftmaxGate):
     def select(self, logits, noise=None, noise_scale=None):
         """Weights from logits, each `(..., n)`; with the load probabilities under noise."""
         noisy_logits = logits if noise is None else logits + noise
-        # A stable sort on every backend, unlike a top-k: the lower index wins.
-        order = ops.argsort(-noisy_logits, axis=-1)
+        order = _largest(noisy_logits, min(self.k + 1, self.num_experts))
         chosen = ops.one_hot(order[..., : self.k], self.num_experts, dtype=logits.dtype)
         chosen = ops.sum(chosen, axis=-2) > 0
         probabilities = softmax(noisy_logits)
@@ -133,3 +132,10 @@ class TopKGate(SoftmaxGate):
             "seed": self.seed,
             "noise_kernel_initializer": keras.initializers.serialize(self.noise_kernel_initializer),
         }
+
+
+def _largest(logits, count):
+    """Indices `(..., count)` of the largest, in their order; of equal ones the lower index first."""
+    if keras.backend.backend() == "torch":  # whose top-k promises nothing about equal ones
+        return ops.argsort(-logits, axis=-1)[..., :count]
+    return ops.top_k(logits, count)[1]
