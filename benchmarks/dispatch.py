@@ -1,11 +1,12 @@
 """Conditional computation: each expert on its own rows against every expert on every row.
 
-    python benchmarks/dispatch.py [--rounds 30] [--parts shapes growth auto memory]
+    python benchmarks/dispatch.py [--rounds 30] [--parts shapes growth memory]
 
 One mixture of two-layer experts (in -> hidden -> in, relu), fixed weights, float32; prediction, and a
 training step (forward and all gradients, no optimizer). `sparse` and `dense` are our layer; `Keras` is n
 pairs of keras.layers.Dense, their stacked outputs and an einsum. Candidates take turns in one run; ratios
-are medians of paired rounds.
+are medians of paired rounds. TensorFlow's oneDNN kernels are off by default on CPUs without AVX512-VNNI; run
+with TF_ENABLE_ONEDNN_OPTS=1 to see what they change.
 """
 
 import argparse
