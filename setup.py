@@ -21,6 +21,7 @@ extras["dev"] = [
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "onnx>=1.16",
+    "onnxruntime>=1.18",
     "tf2onnx>=1.16",
 ]
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})

@@ -10,6 +10,7 @@ with TF_ENABLE_ONEDNN_OPTS=1 to see what they change.
 """
 
 import argparse
+import multiprocessing
 import sys
 import time
 
@@ -29,6 +30,9 @@ SHAPES = [  # experts, k, rows, in, hidden, load of one expert over the mean, re
     (16, 2, 1024, 256, 512, 7, 5, 6),
     (16, 4, 256, 32, 64, 1, 0.95, 0.95),
 ]
+
+
+HEADER = "experts, k, rows, in, hidden"
 
 
 class GivenWeights(Gate):
@@ -141,7 +145,7 @@ def shapes(rounds):
                     f"{shape[0] / shape[1]:.0f}x",
                 ]
             )
-    headers = ["experts, k, rows, in, hidden", "step", "auto ms", "dense ms", "Keras ms"]
+    headers = [HEADER, "step", "auto ms", "dense ms", "Keras ms"]
     print(text_table(rows, [*headers, "of dense", "of Keras", "asked", "limit n/k"]))
 
 
@@ -162,10 +166,38 @@ def growth(rounds):
     print(text_table(rows, ["step", "8 ms", "64 ms", "512 ms", "64 / 8", "512 / 64"]))
 
 
+def peak_memory(mode, experts, k, rows, width, hidden):
+    """MiB that a training step adds to the peak of a process that has run the same on few rows."""
+    import resource
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    make = keras_experts if mode == "Keras" else mixture
+    peaks = []
+    for count in (64, rows):
+        data = np.ones((count, width), "float32"), random_routing(experts, k, count, 1)
+        steps(make, mode, experts, k, width, hidden, data)["training"]()
+        peaks.append(peak())
+    return peaks[1] - peaks[0]
+
+
+def memory(rounds):
+    """Peak of a training step with many rows, each measured in a process of its own."""
+    rows = []
+    for shape in ((16, 2, 8192, 256, 512), (64, 2, 8192, 128, 256)):
+        found = []
+        for mode in ("auto", "dense", "Keras"):
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                found.append(pool.apply(peak_memory, (mode, *shape)))
+        rows.append([", ".join(map(str, shape)), *(f"{x:.0f}" for x in found), f"{found[0] / found[1]:.2f}"])
+    print(text_table(rows, [HEADER, "auto MiB", "dense MiB", "Keras MiB", "auto / dense"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
-    parts = {"shapes": shapes, "growth": growth}
+    parts = {"shapes": shapes, "growth": growth, "memory": memory}
     parser.add_argument("--parts", nargs="+", default=list(parts), choices=list(parts))
     arguments = parser.parse_args()
     print(f"TensorFlow {tf.__version__}, {time.strftime('%Y-%m-%d')}", file=sys.stderr)

@@ -92,7 +92,7 @@ def _is_positive(size):
 
 def _is_cheaper(experts, work, used, inputs):
     """Whether experts on `work` rows in all cost less than each on every row: bool scalar tensor."""
-    n, cost = experts.num_experts, float(experts.cost)
+    n, cost = experts.num_experts, experts.cost
     moved = ROW_OVERHEAD * (math.prod(inputs.shape[experts.lead :]) + math.prod(experts.output_shape))
     work = ops.cast(work, "float32")
     rows = ops.cast(ops.shape(used)[0], "float32")

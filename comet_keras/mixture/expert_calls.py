@@ -1,5 +1,4 @@
 import inspect
-import math
 
 import keras
 from keras import ops
@@ -25,21 +24,16 @@ class ExpertCalls:
         num_experts: int, n.
         output_shape: tuple, what one expert returns for one row.
         lead: int, leading dimensions of the inputs: 1 for rows, 2 for sequences.
+        cost: multiply-adds of one expert on one row.
         dtype: of the outputs.
         owner: layer that is given loss terms of listed experts.
     """
 
-    def __init__(self, experts, num_experts, output_shape, lead, dtype, owner):
+    def __init__(self, experts, num_experts, output_shape, lead, cost, dtype, owner):
         self.experts, self.num_experts, self.output_shape = experts, num_experts, output_shape
-        self.lead, self.dtype, self.owner = lead, dtype, owner
+        self.lead, self.cost, self.dtype, self.owner = lead, cost, dtype, owner
         self.stacked = not isinstance(experts, list)
         self.layers = [experts] if self.stacked else experts
-
-    @property
-    def cost(self):
-        """Multiply-adds of one expert on one row, at least: its weights, each used once."""
-        sizes = [math.prod(v.shape) for layer in self.layers for v in layer.trainable_variables]
-        return sum(sizes) / self.num_experts
 
     def can_group(self):
         """Whether experts can be run on their own rows at all."""
@@ -48,7 +42,10 @@ class ExpertCalls:
     def depend_on_other_rows(self, training):
         """Whether a row's output is known to differ, or may, with the rows that go beside it."""
         leaves = [leaf for layer in self.layers for leaf in leaf_layers(layer)]
-        if training and any(isinstance(x, keras.layers.BatchNormalization) for x in leaves):
+        # Keras divides an activity regularizer by the rows that its layer is given.
+        if training and any(
+            isinstance(x, keras.layers.BatchNormalization) or x.activity_regularizer for x in leaves
+        ):
             return True
         return not self.stacked and self.lead > 1 and not all(
             isinstance(layer, POSITION_WISE) for layer in self.layers

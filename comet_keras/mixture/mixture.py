@@ -14,6 +14,7 @@ from comet_keras.mixture.checks import (
 from comet_keras.mixture.combine import combine
 from comet_keras.mixture.dispatch import dispatch
 from comet_keras.mixture.expert_calls import ExpertCalls
+from comet_keras.multiply_adds import multiply_adds
 
 
 @keras.saving.register_keras_serializable("comet_keras")
@@ -81,6 +82,7 @@ class MixtureOfExperts(keras.layers.Layer):
         self.permutation_layers = flatten_permutation(permutation, gates)
         check_parts(self.gate_layers, self.permutation_layers, self.num_experts)
         self.dispatch = check_dispatch(dispatch, self.experts)
+        self._cost = None
 
     @property
     def gates(self):
@@ -192,9 +194,17 @@ class MixtureOfExperts(keras.layers.Layer):
         return min(self.num_experts, sum(gate.k for gate in self.gate_layers))
 
     def _expert_calls(self, inputs, lead):
-        shape = _get_output_shape(self._expert_layers()[0], inputs.shape)
+        first = self._expert_layers()[0]
+        shape = _get_output_shape(first, inputs.shape)
         shape = shape[lead:] if isinstance(self.experts, list) else shape[lead + 1 :]
-        return ExpertCalls(self.experts, self.num_experts, shape, lead, self.compute_dtype, self)
+        if self._cost is None:
+            # Of one row: positions of a sequence are rows of their own.
+            row = (None, *[1] * (lead - 1), *inputs.shape[lead:])
+            cost = multiply_adds(first, row)
+            self._cost = cost if isinstance(self.experts, list) else cost / self.num_experts
+        return ExpertCalls(
+            self.experts, self.num_experts, shape, lead, self._cost, self.compute_dtype, self
+        )
 
     def _route(self, gate_inputs, mask, training):
         """The weights that reach the experts: `(*lead, gates, n)`."""
