@@ -1,6 +1,6 @@
 """Conditional computation: each expert on its own rows against every expert on every row.
 
-    python benchmarks/dispatch.py [--rounds 30] [--parts shapes growth memory]
+    python benchmarks/dispatch.py [--rounds 30] [--parts shapes growth memory movielens]
 
 One mixture of two-layer experts (in -> hidden -> in, relu), fixed weights, float32; prediction, and a
 training step (forward and all gradients, no optimizer). `sparse` and `dense` are our layer; `Keras` is n
@@ -15,6 +15,7 @@ import sys
 import time
 
 import keras
+import movielens_step
 import numpy as np
 import tensorflow as tf
 from paired import paired_times, ratio
@@ -194,10 +195,50 @@ def memory(rounds):
     print(text_table(rows, [HEADER, "auto MiB", "dense MiB", "Keras MiB", "auto / dense"]))
 
 
+def movielens(rounds):
+    """The paper's MovieLens model with two COMET gates whose trees are hard, and what is left without experts."""
+    rng = np.random.default_rng(0)
+    sizes = {"user": movielens_step.USERS, "movie": movielens_step.MOVIES}
+
+    def batch(rows):
+        features = {name: rng.integers(size, size=rows).astype("int32") for name, size in sizes.items()}
+        targets = rng.integers(2, size=rows).astype("float32")
+        return features, {"watch": targets, "rating": 1 + 4 * targets}
+
+    def hard(dispatch):
+        model = movielens_step.prepare("comet")
+        mixture = model.get_layer("mixture")
+        mixture.dispatch = dispatch
+        for gate in mixture.gate_layers:
+            gate.split_kernel.assign(np.random.default_rng(1).normal(size=gate.split_kernel.shape) * 100)
+        return model
+
+    models = {"dense": hard("dense"), "auto": hard("auto"), "no experts": movielens_step.without_experts()}
+    one = batch(movielens_step.BATCH)
+    functions = {name: movielens_step.steps(model, one)[0] for name, model in models.items()}
+    many = batch(200_000)[0]
+    predictions = {
+        name: lambda model=model: model.predict(many, batch_size=movielens_step.BATCH, verbose=0)
+        for name, model in models.items()
+    }
+    rows = []
+    for label, candidates, count in (
+        ("training step", functions, rounds),
+        ("200,000 predictions", predictions, max(3, rounds // 10)),
+    ):
+        times = paired_times(candidates, count, label)
+        rows.append(
+            [label, *(f"{1e3 * np.median(times[name]):.1f}" for name in models)]
+            + [f"{ratio(times, name, 'dense'):.2f}" for name in ("auto", "no experts")]
+        )
+    headers = [f"{name} ms" for name in models]
+    print(text_table(rows, ["MovieLens model", *headers, "auto / dense", "no experts / dense"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
-    parts = {"shapes": shapes, "growth": growth, "memory": memory}
+    parts = {"shapes": shapes, "growth": growth, "memory": memory, "movielens": movielens}
     parser.add_argument("--parts", nargs="+", default=list(parts), choices=list(parts))
     arguments = parser.parse_args()
     print(f"TensorFlow {tf.__version__}, {time.strftime('%Y-%m-%d')}", file=sys.stderr)

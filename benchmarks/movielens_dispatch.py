@@ -1,6 +1,6 @@
 """A real training run, every expert on every row against each on its own rows.
 
-    python benchmarks/movielens_dispatch.py --data-dir DIR [--rows 200000] [--epochs 10] [--output FILE.png]
+    python benchmarks/movielens_dispatch.py --data-dir DIR [--rows 200000] [--epochs 10] [--seed 0] [--output FILE.png]
 
 The paper's MovieLens model with COMET gates, trained twice from one seed: `dispatch="dense"` and the default
 `"auto"`, which finds by itself when the trees have become hard. Dropout draws differ between the two, so
@@ -77,6 +77,7 @@ def main():
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default="runs/movielens_dispatch.png")
     arguments = parser.parse_args()
     config = TrainingConfig(
@@ -85,6 +86,7 @@ def main():
         data_dir=arguments.data_dir,
         rows=arguments.rows,
         epochs=arguments.epochs,
+        seed=arguments.seed,
         entropy_weight=1.0,
         patience=None,
         **SETTINGS,

@@ -41,6 +41,22 @@ def plain_keras():
     return keras.Model({"user": user, "movie": movie}, outputs)
 
 
+def without_experts():
+    """What is left of the model without mixture: embeddings and heads, compiled."""
+    layers = keras.layers
+    user, movie = (keras.Input((), dtype="int32", name=name) for name in ("user", "movie"))
+    x = layers.Concatenate()(
+        [layers.Embedding(USERS, 128)(user), layers.Embedding(MOVIES, 128)(movie)]
+    )
+    outputs = {}
+    for task, activation in (("watch", "sigmoid"), ("rating", None)):
+        hidden = layers.Dense(256, activation="relu")(x)
+        outputs[task] = layers.Dense(1, activation=activation, name=task)(hidden)
+    model = keras.Model({"user": user, "movie": movie}, outputs)
+    _compile(model)
+    return model
+
+
 def prepare(name):
     """Compiled model of a candidate."""
     if name == "plain Keras":
@@ -55,12 +71,16 @@ def prepare(name):
             if name.endswith("hardened"):
                 layer.harden()
                 layer.step.assign(2000)
+    _compile(model)
+    return model
+
+
+def _compile(model):
     model.compile(
         keras.optimizers.Adam(2.5e-5),
         loss={"watch": "binary_crossentropy", "rating": "mse"},
         loss_weights={"watch": 0.9, "rating": 0.1},
     )
-    return model
 
 
 def steps(model, batch):

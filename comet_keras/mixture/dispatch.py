@@ -10,6 +10,7 @@ weights. It is the only place that calls experts. Its forms agree, in outputs an
 
 import functools
 import math
+import warnings
 
 from keras import ops
 
@@ -24,7 +25,7 @@ EXPERT_OVERHEAD = 400_000  # starting an expert's operations on its own rows
 ROW_OVERHEAD = 12  # moving one number of a row to its expert or back
 
 
-def dispatch(experts, inputs, weights, mode, per_row, training):
+def dispatch(experts, inputs, weights, mode, used_by_gates, training):
     """Combines the experts' outputs by the weights of every gate.
 
     Args:
@@ -32,7 +33,7 @@ def dispatch(experts, inputs, weights, mode, per_row, training):
         inputs: tensor `(*lead, ...)`.
         weights: tensor `(*lead, gates, n)`; an exact zero is work that need not be done.
         mode: `"dense"`, `"sparse"`, or `"auto"`: the cheaper one for these weights.
-        per_row: int, experts that a row uses at most once its gates are hard.
+        used_by_gates: list of ints, experts that a row uses at most, for each gate, once they are hard.
         training: bool.
 
     Returns:
@@ -40,7 +41,9 @@ def dispatch(experts, inputs, weights, mode, per_row, training):
     """
     static = needs_static_shapes()
     lead_shape, lead = ops.shape(weights)[:-2], experts.lead
-    if _is_always_dense(experts, mode, per_row, static, training) or (
+    n, per_row = experts.num_experts, sum(used_by_gates)
+    uses_all = max(used_by_gates) >= n or (static and per_row >= n)
+    if _is_always_dense(experts, mode, uses_all, static, training) or (
         static and not all(_is_positive(size) for size in lead_shape)
     ):
         return dispatch_dense(experts, inputs, weights)
@@ -76,13 +79,25 @@ def dispatch_dense(experts, inputs, weights):
     return combine(experts.on_every_row(inputs), weights)
 
 
-def _is_always_dense(experts, mode, per_row, static, training):
+def _is_always_dense(experts, mode, uses_all, static, training):
     """What is known before any data comes."""
     if mode == "dense" or experts.num_experts == 1 or not experts.can_group():
         return True
-    if mode == "auto" or static:
-        return experts.depend_on_other_rows(training) or per_row >= experts.num_experts
-    return False
+    if experts.mix_positions():
+        _warn(experts, mode, "listed experts may need a position's neighbours in its sequence")
+        return True
+    if experts.mix_rows(training) and (mode == "auto" or static):
+        what = "batch normalization and activity regularizers would see places that no row takes"
+        _warn(experts, mode, f"in tensors of fixed size (JAX, XLA) {what}")
+        return True
+    return uses_all and (mode == "auto" or static)
+
+
+def _warn(experts, mode, reason):
+    if mode == "sparse":
+        warnings.warn(
+            f"{experts.owner.name!r}: dispatch='sparse' is computed densely: {reason}.", stacklevel=2
+        )
 
 
 def _is_positive(size):

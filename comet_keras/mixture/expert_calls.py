@@ -6,13 +6,12 @@ from keras import ops
 from comet_keras.experts.split import split_rows
 from comet_keras.mixture.conditional import conditional
 
-# Layers that treat each position of a sequence alike and by itself.
+# Layers that treat each position of a sequence alike and by itself. No subclasses, which may not.
 POSITION_WISE = (
     keras.layers.Dense,
     keras.layers.Dropout,
     keras.layers.Activation,
     keras.layers.Identity,
-    keras.layers.LayerNormalization,
 )
 
 
@@ -39,16 +38,20 @@ class ExpertCalls:
         """Whether experts can be run on their own rows at all."""
         return not self.stacked or takes_groups(self.experts)
 
-    def depend_on_other_rows(self, training):
-        """Whether a row's output is known to differ, or may, with the rows that go beside it."""
+    def mix_rows(self, training):
+        """Whether what a row gets is known to depend on the rows that go with it."""
         leaves = [leaf for layer in self.layers for leaf in leaf_layers(layer)]
         # Keras divides an activity regularizer by the rows that its layer is given.
-        if training and any(
+        return training and any(
             isinstance(x, keras.layers.BatchNormalization) or x.activity_regularizer for x in leaves
-        ):
-            return True
-        return not self.stacked and self.lead > 1 and not all(
-            isinstance(layer, POSITION_WISE) for layer in self.layers
+        )
+
+    def mix_positions(self):
+        """Whether an expert may need a position's neighbours in its sequence."""
+        return (
+            not self.stacked
+            and self.lead > 1
+            and not all(type(layer) in POSITION_WISE for layer in self.layers)
         )
 
     def on_every_row(self, inputs):

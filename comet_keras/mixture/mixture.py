@@ -179,7 +179,8 @@ class MixtureOfExperts(keras.layers.Layer):
         lead = len(weights.shape) - 2
         experts = self._expert_calls(inputs, lead)
         if not return_details:
-            outputs = dispatch(experts, inputs, weights, self.dispatch, self._per_row, training)
+            used = [gate.k for gate in self.gate_layers]
+            outputs = dispatch(experts, inputs, weights, self.dispatch, used, training)
             return self._split(outputs, lead)
         expert_outputs = experts.on_every_row(inputs)
         return {
@@ -187,11 +188,6 @@ class MixtureOfExperts(keras.layers.Layer):
             "weights": self._split(weights, lead),
             "expert_outputs": expert_outputs,
         }
-
-    @property
-    def _per_row(self):
-        """Experts that a row uses at most once the gates are hard."""
-        return min(self.num_experts, sum(gate.k for gate in self.gate_layers))
 
     def _expert_calls(self, inputs, lead):
         first = self._expert_layers()[0]

@@ -1,7 +1,5 @@
 """What has to be seen in a process of its own: imports, distribution, serving."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 from helpers import BACKEND, value
@@ -144,35 +142,6 @@ def test_exported_models_serve_the_same_values_without_the_package(tmp_path):
         for rows in (len(outputs), 1):
             found = np.load(tmp_path / f"served_{i}.{rows}.npz")["arr_0"]
             np.testing.assert_allclose(found, outputs[:rows], rtol=1e-5, atol=1e-6)
-
-
-def one_hot():
-    """ONNX's OneHot for the evaluator, whose own does not take a depth of shape (1,) on NumPy 2.4."""
-    from onnx.reference.op_run import OpRun
-
-    class OneHot(OpRun):
-        op_domain = ""
-
-        def _run(self, indices, depth, values, axis=-1):
-            assert axis == -1
-            chosen = indices[..., None] == np.arange(depth.item())
-            return (np.where(chosen, values[1], values[0]),)
-
-    return OneHot
-
-
-@on_tensorflow
-@pytest.mark.skipif(importlib.util.find_spec("tf2onnx") is None, reason="tf2onnx is not installed")
-@pytest.mark.parametrize("gate", ["softmax", "topk", "comet", "dselect_k", "hash"])
-def test_onnx_gives_the_same_values(tmp_path, gate):
-    onnx = pytest.importorskip("onnx.reference")
-    model = shaken(model_of(GATES[gate](), permutation=Permutation(4)))
-    x, _ = data(7)
-    expected = model.predict(x, verbose=0)
-    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
-    session = onnx.ReferenceEvaluator(str(tmp_path / "model.onnx"), new_ops=[one_hot()])
-    feed = {name: x["id" if "id" in name else "x"] for name in session.input_names}
-    np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-4, atol=1e-5)
 
 
 @on_tensorflow

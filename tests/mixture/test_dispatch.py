@@ -289,3 +289,25 @@ def test_stacks_that_take_all_rows_only_are_computed_densely():
         MixtureOfExperts(OwnStack(), TopKGate(4), dispatch="sparse")
     mixture = MixtureOfExperts(OwnStack(), TopKGate(4))
     assert tuple(mixture(normal(5, 6)).shape) == (5, 6)
+
+
+SEQUENCE_EXPERTS = {
+    "recurrent": lambda: keras.layers.LSTM(3, return_sequences=True),
+    "convolution": lambda: keras.layers.Conv1D(3, 3, padding="same"),
+    "normalization over time": lambda: keras.layers.LayerNormalization(axis=1),
+    "of fixed length": lambda: keras.Sequential([keras.Input((7, 3)), keras.layers.Dense(3)]),
+}
+
+
+@pytest.mark.parametrize("kind", SEQUENCE_EXPERTS)
+def test_experts_that_may_need_neighbours_are_computed_densely_on_sequences(kind):
+    dense, sparse = pair(
+        lambda mode: MixtureOfExperts(
+            [SEQUENCE_EXPERTS[kind]() for _ in range(3)], TopKGate(3, k=2), dispatch=mode
+        ),
+        (2, 7, 3),
+    )
+    x = normal(2, 7, 3)
+    with pytest.warns(UserWarning, match="computed densely"):
+        found = sparse(x)
+    np.testing.assert_allclose(value(found), value(dense(x)), rtol=1e-5, atol=1e-6)
