@@ -21,7 +21,7 @@ from comet_keras.mixture.dynamic_form import dispatch_dynamic
 from comet_keras.mixture.static_form import Plan, dispatch_static
 
 # What a form costs beside its products, in multiply-adds (measured on CPUs, see docs/performance.md).
-EXPERT_OVERHEAD = 400_000  # starting an expert's operations on its own rows
+EXPERT_OVERHEAD = 1_000_000  # starting an expert's operations on its own rows
 ROW_OVERHEAD = 12  # moving one number of a row to its expert or back
 
 
