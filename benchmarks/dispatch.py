@@ -220,15 +220,18 @@ def movielens(rounds):
     one = batch(movielens_step.BATCH)
     functions = {name: movielens_step.steps(model, one)[0] for name, model in models.items()}
     many = batch(200_000)[0]
-    predictions = {
-        name: lambda model=model: model.predict(many, batch_size=movielens_step.BATCH, verbose=0)
-        for name, model in models.items()
-    }
+
+    def predictions(size):
+        return {
+            name: lambda model=model: model.predict(many, batch_size=size, verbose=0)
+            for name, model in models.items()
+        }
+
+    parts = [(f"training step, batch {movielens_step.BATCH}", functions, rounds)]
+    for size in (512, 2048):
+        parts.append((f"200,000 predictions, batch {size}", predictions(size), max(3, rounds // 10)))
     rows = []
-    for label, candidates, count in (
-        ("training step", functions, rounds),
-        ("200,000 predictions", predictions, max(3, rounds // 10)),
-    ):
+    for label, candidates, count in parts:
         times = paired_times(candidates, count, label)
         rows.append(
             [label, *(f"{1e3 * np.median(times[name]):.1f}" for name in models)]
