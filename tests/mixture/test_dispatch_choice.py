@@ -10,7 +10,7 @@ from mixture.test_skipped_work import Spy
 
 from comet_keras import COMETGate, MixtureOfExperts, SoftmaxGate, TopKGate
 
-ROWS, WIDTH, UNITS = 64, 64, 512
+ROWS, WIDTH, UNITS = 64, 64, 1024
 
 OWNER = np.repeat([0, 1, 2, 3], [10, 15, 20, 19])
 SPARSE = np.eye(4, dtype="float32")[OWNER]

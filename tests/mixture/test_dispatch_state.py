@@ -10,7 +10,7 @@ from mixture.test_dispatch import GivenWeights
 
 from comet_keras import DenseExperts, MixtureOfExperts, TopKGate
 
-ROWS, WIDTH, UNITS = 64, 64, 512
+ROWS, WIDTH, UNITS = 64, 64, 1024
 
 # Each row to one of four experts: so much work that `auto` runs experts on their own rows only.
 OWNER = np.repeat([0, 1, 2, 3], [10, 15, 20, 19])
