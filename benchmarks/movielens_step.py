@@ -58,7 +58,8 @@ def without_experts():
 
 
 def prepare(name):
-    """Compiled model of a candidate."""
+    """Compiled model of a candidate; the same initial weights with and without local search."""
+    keras.utils.set_random_seed(0)
     if name == "plain Keras":
         model = plain_keras()
     else:
