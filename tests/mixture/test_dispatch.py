@@ -130,7 +130,6 @@ def test_for_two_hard_gates_and_local_search():
         permutation = Permutation(6)
         permutation.build((None, 6))
         permutation.assignment.assign([3, 1, 5, 0, 2, 4])
-        permutation.harden = None
         permutation.hardened.assign(True)
         return MixtureOfExperts(
             DenseExperts(6, (4, 3), activation="relu"),
