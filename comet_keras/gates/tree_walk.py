@@ -34,33 +34,35 @@ def predict(gate, inputs, all_leaves):
     rows = ops.reshape(inputs, (-1, inputs.shape[-1]))
     static = needs_static_shapes()
 
+    # A look at the top of the trees tells soft trees from hard ones.
+    node, at_top = walk_top(gate, rows)
+
     def by_walking():
-        weights, saturated = walk(gate, rows)
+        weights, saturated = walk(gate, rows, node, at_top)
         if static:
             return ops.cond(ops.all(saturated), lambda: weights, lambda: all_leaves(rows))
         (others,) = ops.nonzero(ops.logical_not(saturated))
         of_others = all_leaves(ops.take(rows, others, axis=0))
         return ops.scatter_update(weights, others[:, None], of_others)
 
-    # A look at the top of the trees tells soft trees from hard ones.
-    saturated = ops.all(walk_top(gate, rows)[1], axis=1)
+    saturated = ops.all(at_top, axis=1)
     enough = ops.all(saturated) if static else ops.mean(ops.cast(saturated, "float32")) >= 0.5
     weights = ops.cond(enough, by_walking, lambda: all_leaves(rows))
     return ops.reshape(weights, (*lead, gate.num_experts))
 
 
-def walk(gate, inputs):
+def walk(gate, inputs, node, saturated):
     """Weights `(rows, n)` of a hard COMET gate.
 
     Args:
         gate: `COMETGate` over at least 16 experts.
         inputs: `(rows, d)` in the router's precision.
+        node, saturated: `(rows, k)` each, from `walk_top`.
 
     Returns:
         Weights `(rows, n)`, right for the rows that are saturated on their paths; and the bool tensor
         `(rows,)` that says which are.
     """
-    node, saturated = walk_top(gate, inputs)
     kernel = _by_unit(gate.split_kernel)
     bias = ops.convert_to_tensor(gate.split_bias)
     for _ in range(TOP_LEVELS, depth(gate.num_experts)):

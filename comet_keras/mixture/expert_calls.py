@@ -23,7 +23,7 @@ class ExpertCalls:
         num_experts: int, n.
         output_shape: tuple, what one expert returns for one row.
         lead: int, leading dimensions of the inputs: 1 for rows, 2 for sequences.
-        cost: multiply-adds of one expert on one row.
+        cost: multiply-adds of one expert on one row; needed under `auto` only.
         dtype: of the outputs.
         owner: layer that is given loss terms of listed experts.
     """
@@ -40,10 +40,11 @@ class ExpertCalls:
 
     def mix_rows(self, training):
         """Whether what a row gets is known to depend on the rows that go with it."""
-        leaves = [leaf for layer in self.layers for leaf in leaf_layers(layer)]
         # Keras divides an activity regularizer by the rows that its layer is given.
         return training and any(
-            isinstance(x, keras.layers.BatchNormalization) or x.activity_regularizer for x in leaves
+            isinstance(part, keras.layers.BatchNormalization) or part.activity_regularizer
+            for layer in self.layers
+            for part in layer._flatten_layers()
         )
 
     def mix_positions(self):
@@ -118,7 +119,3 @@ def _nothing(expert, shape):
 def takes_groups(layer):
     """Whether a layer of stacked experts can be called as `DenseExperts` can, on rows by expert."""
     return {"sizes", "owners"} <= set(inspect.signature(layer.call).parameters)
-
-
-def leaf_layers(layer):
-    return [x for x in layer._flatten_layers() if not list(x._flatten_layers(False, False))]

@@ -193,7 +193,7 @@ class MixtureOfExperts(keras.layers.Layer):
         first = self._expert_layers()[0]
         shape = _get_output_shape(first, inputs.shape)
         shape = shape[lead:] if isinstance(self.experts, list) else shape[lead + 1 :]
-        if self._cost is None:
+        if self._cost is None and self.dispatch == "auto":
             # Of one row: positions of a sequence are rows of their own.
             row = (None, *[1] * (lead - 1), *inputs.shape[lead:])
             cost = multiply_adds(first, row)

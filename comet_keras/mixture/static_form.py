@@ -18,7 +18,7 @@ class Plan:
     """Which place each row takes.
 
     Args:
-        used: bool tensor `(rows, n)`, rows known.
+        used: bool tensor `(rows, n)`.
         per_row: int, at most so many experts a row.
         experts: `ExpertCalls`.
     """

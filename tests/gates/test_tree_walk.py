@@ -47,7 +47,7 @@ def test_weights_equal_those_of_all_leaves(n, gamma):
 def test_a_walk_ends_at_the_leaf_with_all_the_probability(n, k):
     gate = gate_of(n, 1e-5, k)
     x = ops.convert_to_tensor(rows())
-    weights, saturated = tree_walk.walk(gate, x)
+    weights, saturated = tree_walk.walk(gate, x, *tree_walk.walk_top(gate, x))
     assert value(saturated).mean() > 0.9
     expected = all_leaves(gate, x)
     np.testing.assert_allclose(
@@ -61,7 +61,8 @@ def test_rows_on_a_split_are_known():
     gate.split_bias.assign(np.zeros(gate.split_bias.shape))
     x = rows()
     x[7] = 0.0
-    _, saturated = tree_walk.walk(gate, ops.convert_to_tensor(x))
+    rows_of_x = ops.convert_to_tensor(x)
+    _, saturated = tree_walk.walk(gate, rows_of_x, *tree_walk.walk_top(gate, rows_of_x))
     assert not value(saturated)[7]
     np.testing.assert_allclose(value(gate(x)), all_leaves(gate, x), rtol=1e-5, atol=1e-6)
     assert (value(gate(x))[7] > 0).sum() == 128
