@@ -60,9 +60,9 @@ def report_flops(arguments):
     from comet_keras.train import EVALUATION_BATCH, TrainingConfig, load_dataset
 
     loaded = keras.saving.load_model(model, compile=False)
-    features = load_dataset(TrainingConfig(arguments.task, data_dir=arguments.data_dir)).test.features
-    _check_inputs(loaded, features, arguments.task)
-    cost = flops(loaded, features, arguments.paper_table6, EVALUATION_BATCH)
+    test = load_dataset(TrainingConfig(arguments.task, data_dir=arguments.data_dir)).test
+    _check_inputs(loaded, test.input_shapes, arguments.task)
+    cost = flops(loaded, test.batches(EVALUATION_BATCH), arguments.paper_table6)
     if arguments.json is not None:
         Path(arguments.json).write_text(json.dumps(cost.to_dict(), indent=2) + "\n")
     return str(cost)

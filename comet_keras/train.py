@@ -97,7 +97,7 @@ def build_model(config, dataset):
         sizes = dataset.vocabulary_sizes
         model = models.movielens(sizes["user"], sizes["movie"], seed=config.seed, **options)
     else:
-        shape = dataset.train.features["image"].shape[1:]
+        shape = dataset.train.input_shapes["image"]
         model = models.multi_digits(shape, dataset.num_classes, **options)
     return models.compile_for(model, dataset, config.learning_rate, config.task_weights)
 
@@ -148,7 +148,7 @@ def train(config, dataset=None, verbose=1, callbacks=()):
     test = models.evaluate_exactly(
         model, dataset.test, dataset.tasks, config.task_weights, EVALUATION_BATCH
     )
-    test["routing"] = metrics.routing_statistics(model, dataset.test.features, EVALUATION_BATCH)
+    test["routing"] = metrics.routing_statistics(model, dataset.test.batches(EVALUATION_BATCH))
     result = TrainingResult(config, model, test, log.history, log.completed, seconds, interrupted)
     if config.output_dir is not None:
         result.save(config.output_dir)

@@ -1,5 +1,6 @@
 """What every data set returns: arrays by name, in three splits, with their tasks described."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,11 @@ class Split:
         sample_weights: dict of arrays `(N,)`, a weight of each row for each
             target. A target without weights gets ones (float32): Keras wants
             weights for every output or for none.
+        transform: function from a batch of `features` (a dict of TensorFlow
+            tensors) to the model's inputs (the same), applied batch by batch.
+            With it `features` may be small, such as row numbers, file names or
+            bytes, where the inputs as floats would not fit into memory. By
+            default the features are the inputs.
 
     Raises:
         ValueError: if arrays disagree in length, or weights name no target.
@@ -38,6 +44,7 @@ class Split:
     features: dict
     targets: dict
     sample_weights: dict = field(default_factory=dict)
+    transform: Callable | None = None
 
     def __post_init__(self):
         for part in ("features", "targets", "sample_weights"):
@@ -102,7 +109,14 @@ class Split:
                     f"`rows` must hold row numbers below {len(self)}. Received: {index.min()} to {index.max()}"
                 )
         parts = (self.features, self.targets, self.sample_weights)
-        return Split(*({name: array[index] for name, array in part.items()} for part in parts))
+        return Split(*({name: array[index] for name, array in part.items()} for part in parts), self.transform)
+
+    @property
+    def input_shapes(self):
+        """dict from each of the model's inputs to the shape of a row, a tuple."""
+        if self.transform is None:
+            return {name: array.shape[1:] for name, array in self.features.items()}
+        return {name: tuple(spec.shape[1:]) for name, spec in self.batches(1).element_spec[0].items()}
 
     def batches(self, batch_size, shuffle=False, seed=None):
         """Returns a `tf.data.Dataset` of `(features, targets, sample_weights)`, ready for `fit`.
@@ -117,7 +131,7 @@ class Split:
             A prefetched `tf.data.Dataset` of known cardinality.
         """
         arrays = (self.features, self.targets, self.sample_weights)
-        return batched(arrays, len(self), positive_int("batch_size", batch_size), shuffle, seed)
+        return batched(arrays, len(self), positive_int("batch_size", batch_size), shuffle, seed, self.transform)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,10 @@
 """Batches of in-memory arrays as a `tf.data.Dataset`."""
 
 
-def batched(arrays, rows, batch_size, shuffle, seed):
-    """Returns a `tf.data.Dataset` of batches gathered from `arrays`, a nest of arrays `(rows, ...)`.
+def batched(arrays, rows, batch_size, shuffle, seed, transform=None):
+    """Returns a `tf.data.Dataset` of batches gathered from `arrays`, three dicts of arrays `(rows, ...)`.
+
+    `transform` maps the first dict of each batch.
 
     A batch is one gather of `batch_size` rows. Passing rows through the
     pipeline one by one would cost more than the model for small features.
@@ -13,16 +15,20 @@ def batched(arrays, rows, batch_size, shuffle, seed):
     with tf.device("CPU:0"):  # the pipeline runs there, and the arrays may not fit on an accelerator
         tensors = tf.nest.map_structure(tf.constant, arrays)
 
+    def pick(rows_of):
+        features, *others = tf.nest.map_structure(rows_of, tensors)
+        return (features if transform is None else transform(features), *others)
+
     def in_order(batch):
         start = batch * batch_size
-        return tf.nest.map_structure(lambda tensor: tensor[start : start + batch_size], tensors)
+        return pick(lambda tensor: tensor[start : start + batch_size])
 
     def epoch(epoch_seed):
         order = tf.random.experimental.stateless_shuffle(tf.range(rows), tf.stack([epoch_seed, 0]))
 
         def gather(batch):
             chosen = order[batch * batch_size : (batch + 1) * batch_size]
-            return tf.nest.map_structure(lambda tensor: tf.gather(tensor, chosen), tensors)
+            return pick(lambda tensor: tf.gather(tensor, chosen))
 
         return tf.data.Dataset.range(count).map(gather, num_parallel_calls=tf.data.AUTOTUNE)
 

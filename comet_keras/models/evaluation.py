@@ -38,7 +38,7 @@ def evaluate_exactly(model, split, tasks, task_weights=None, batch_size=2048):
     32
     """
     task_weights = check_task_weights(task_weights, tasks)
-    predictions = model.predict(split.features, batch_size=batch_size, verbose=0)
+    predictions = model.predict(split.batches(batch_size), verbose=0)
     figures = {
         task: evaluate_task(kind, split.targets[task], predictions[task], split.sample_weights[task])
         for task, kind in tasks.items()
