@@ -5,6 +5,7 @@ module loads Keras only once a command runs, so that help and mistakes are answe
 """
 
 import argparse
+import dataclasses
 import logging
 import os
 import sys
@@ -82,7 +83,13 @@ def add_train_arguments(parser):
         return "default: " + ", ".join(f"{value} for {task}" for task, value in values.items())
 
     group = parser.add_argument_group("what to train")
-    add(group, "--task", f"data set and model: {', '.join(TASKS)}", choices=TASKS, required=True, metavar="TASK")
+    add(group, "--task", f"data set and model: {', '.join(TASKS)}", choices=TASKS, metavar="TASK")
+    add(
+        group,
+        "--resume",
+        "continue the killed training in DIR, with the settings it was begun with",
+        metavar="DIR",
+    )
     add(
         group,
         "--gate",
@@ -152,19 +159,15 @@ def add_train_arguments(parser):
 
 def run_train(arguments):
     """Trains one model, and prints a summary of what it reached on the test rows."""
-    from comet_keras.train import TrainingConfig, load_dataset, train
+    from comet_keras.train import load_dataset, train
 
     options = vars(arguments).copy()
     for name in ("command", "run"):
         del options[name]
     verbose = options.pop("verbose", 1)
-    if options.get("patience") == 0:
-        options["patience"] = None
-    if "task_weights" in options:
-        options["task_weights"] = _parse_weights(options["task_weights"])
-    options.setdefault("output_dir", f"runs/{options['task']}-{options.get('gate', 'comet+')}")
+    resume = options.pop("resume", None)
     try:
-        config = TrainingConfig(**options)
+        config = _resumed_config(resume, options) if resume is not None else _new_config(options)
         _check_folder(config.output_dir)
         dataset = load_dataset(config)
         # Before hours of training, not after.
@@ -173,9 +176,32 @@ def run_train(arguments):
         raise BadArguments(error) from None
     if verbose:
         print(f"{config.task}: {dataset.description}", flush=True)
-    result = train(config, dataset, verbose=verbose)
+    result = train(config, dataset, verbose=verbose, resume=resume is not None)
     print(f"\n{summarize(result)}")
     return INTERRUPTED if result.interrupted else 0
+
+
+def _new_config(options):
+    from comet_keras.train import TrainingConfig
+
+    if "task" not in options:
+        raise BadArguments("--task is required, or --resume DIR.")
+    if options.get("patience") == 0:
+        options["patience"] = None
+    if "task_weights" in options:
+        options["task_weights"] = _parse_weights(options["task_weights"])
+    options.setdefault("output_dir", f"runs/{options['task']}-{options.get('gate', 'comet+')}")
+    return TrainingConfig(**options)
+
+
+def _resumed_config(folder, options):
+    from comet_keras.train import resumable_config
+
+    # A folder of data may have moved; everything else is as it was.
+    others = sorted("--" + name.replace("_", "-") for name in set(options) - {"data_dir"})
+    if others:
+        raise BadArguments(f"--resume continues with the settings of DIR and takes no {', '.join(others)}.")
+    return dataclasses.replace(resumable_config(folder), **options)
 
 
 def _check_folder(path):

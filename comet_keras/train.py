@@ -1,19 +1,20 @@
 """One training run: data, model, callbacks, results."""
 
 import json
-import os
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
+from comet_keras.files import write_whole
 from comet_keras.models.gate_strings import wants_permutation
 from comet_keras.models.settings import SETTINGS
 from comet_keras.models.training_config import TrainingConfig
 
-__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "train"]
+__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "resumable_config", "train"]
 
 EVALUATION_BATCH = 2048
+CHECKPOINT = "checkpoint.npz"
 
 
 @dataclass(eq=False, repr=False)
@@ -62,9 +63,9 @@ class TrainingResult:
         """Writes `model.keras` and `results.json`; a file is there complete or not at all."""
         folder = Path(output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        _write_whole(folder / "model.keras", self.model.save)
+        write_whole(folder / "model.keras", self.model.save)
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-        _write_whole(folder / "results.json", lambda path: path.write_text(text))
+        write_whole(folder / "results.json", lambda path: path.write_text(text))
 
 
 def load_dataset(config):
@@ -88,7 +89,7 @@ def load_dataset(config):
 
 
 def build_model(config, dataset):
-    """The compiled model of a configuration for a data set."""
+    """The compiled model of a configuration for a data set, a `keras.Model`."""
     from comet_keras import models
 
     names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "warm_start")
@@ -102,7 +103,29 @@ def build_model(config, dataset):
     return models.compile_for(model, dataset, config.learning_rate, config.task_weights)
 
 
-def train(config, dataset=None, verbose=1, callbacks=()):
+def resumable_config(folder):
+    """The configuration of the training whose checkpoint a folder holds, to be given to `train(resume=True)`.
+
+    Args:
+        folder: the training's `output_dir`; it may have been moved since.
+
+    Returns:
+        `TrainingConfig` with `output_dir=folder`.
+
+    Raises:
+        FileNotFoundError: if there is no checkpoint, as after a training that has ended.
+        ValueError: if it is damaged.
+    """
+    from comet_keras.callbacks.checkpoint import read_description
+
+    folder = Path(folder)
+    if not (folder / CHECKPOINT).is_file():
+        ended = " It holds the results of a training that has ended." if (folder / "results.json").is_file() else ""
+        raise FileNotFoundError(f"Nothing to resume in {str(folder)!r}: it has no {CHECKPOINT}.{ended}")
+    return TrainingConfig(**{**read_description(folder / CHECKPOINT), "output_dir": folder})
+
+
+def train(config, dataset=None, verbose=1, callbacks=(), resume=False):
     """Trains, evaluates on the test split and saves.
 
     The permutations of a gate with `+` harden after `permutation_epochs`. With `patience`, training
@@ -110,19 +133,26 @@ def train(config, dataset=None, verbose=1, callbacks=()):
     only), and the best epoch's weights are restored. The test loss is the weighted sum of the tasks'
     losses, exact over the split. Ctrl-C ends the training; what it reached is evaluated and saved.
 
+    With an `output_dir` a checkpoint is written there after every epoch, and removed once the training has
+    ended. A training that was killed, or ended by Ctrl-C, continues from it with `resume=True`, to the
+    same result as if it had not been (to the reproducibility of the machine's arithmetic).
+
     Args:
         config: `TrainingConfig`.
         dataset: `comet_keras.datasets.Dataset` of the configuration's task. Default: loaded as the
             configuration says; give it to share one between runs.
         verbose: 0 silent, 1 a line an epoch, 2 the Keras progress bar. Default 1.
         callbacks: further Keras callbacks; they run before those of this function, so that they still
-            see soft permutations at the end of the first stage.
+            see soft permutations at the end of the first stage. They are told the number of each epoch,
+            but what they remember themselves is not in the checkpoint.
+        resume: bool, whether to continue the training in `config.output_dir`; `resumable_config` gives
+            its configuration. Default False: start afresh, whatever is there.
 
     Returns:
         `TrainingResult`.
 
     Raises:
-        ValueError, FileNotFoundError: see `load_dataset`.
+        ValueError, FileNotFoundError: see `load_dataset` and `resumable_config`.
 
     Example:
 
@@ -136,13 +166,17 @@ def train(config, dataset=None, verbose=1, callbacks=()):
 
     from comet_keras import metrics, models
 
+    if resume:
+        _check_resumable(config)
     dataset = load_dataset(config) if dataset is None else dataset
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     log = _make_log(config, verbose)
+    callbacks = [*callbacks, *_make_callbacks(config, verbose), log]
+    checkpoint = _make_checkpoint(config, callbacks, resume)
     started = time.perf_counter()
-    interrupted = _fit(model, config, dataset, [*callbacks, *_make_callbacks(config, verbose), log], verbose)
-    seconds = time.perf_counter() - started
+    interrupted = _fit(model, config, dataset, callbacks, checkpoint, verbose)
+    seconds = checkpoint.seconds if checkpoint else time.perf_counter() - started
     if interrupted and verbose:
         print(f"\nInterrupted in epoch {log.completed + 1}; evaluating what was reached.", flush=True)
     test = models.evaluate_exactly(
@@ -152,7 +186,31 @@ def train(config, dataset=None, verbose=1, callbacks=()):
     result = TrainingResult(config, model, test, log.history, log.completed, seconds, interrupted)
     if config.output_dir is not None:
         result.save(config.output_dir)
+        if not interrupted:
+            checkpoint.path.unlink()
     return result
+
+
+def _check_resumable(config):
+    if config.output_dir is None:
+        raise ValueError("`resume` needs an `output_dir`, the folder of the training to continue.")
+    begun = resumable_config(config.output_dir)
+    names = [field.name for field in fields(config) if field.name != "data_dir"]  # data may have moved
+    differing = [name for name in names if getattr(config, name) != getattr(begun, name)]
+    if differing:
+        raise ValueError(
+            f"`resume` continues a training as it was begun. Different in `config`: {', '.join(differing)}."
+        )
+
+
+def _make_checkpoint(config, callbacks, resume):
+    from comet_keras.callbacks import TrainingCheckpoint
+
+    if config.output_dir is None:
+        return None
+    folder = Path(config.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    return TrainingCheckpoint(folder / CHECKPOINT, callbacks, config.to_dict(), resume)
 
 
 def _make_callbacks(config, verbose):
@@ -172,18 +230,22 @@ def _make_callbacks(config, verbose):
     return callbacks
 
 
-def _fit(model, config, dataset, callbacks, verbose):
+def _fit(model, config, dataset, callbacks, checkpoint, verbose):
     """Returns whether Ctrl-C ended the training; the model is in a usable state either way."""
     import keras
 
+    first = checkpoint.epoch if checkpoint else 0
     try:
         model.fit(
-            dataset.train.batches(config.batch_size, shuffle=True, seed=config.seed),
+            dataset.train.endless_batches(config.batch_size, config.seed, first),
+            steps_per_epoch=dataset.train.steps(config.batch_size),
             validation_data=dataset.validation.batches(max(config.batch_size, EVALUATION_BATCH)),
             epochs=config.epochs,
-            callbacks=callbacks,
+            # None are left to a training that early stopping had ended.
+            initial_epoch=config.epochs if checkpoint and checkpoint.stopped else first,
+            callbacks=[*callbacks, checkpoint] if checkpoint else callbacks,
             verbose=1 if verbose > 1 else 0,
-            shuffle=False,  # the data set shuffles, and Keras would warn that it cannot
+            shuffle=False,  # the data set does, and Keras would warn that it cannot
         )
         return False
     except KeyboardInterrupt:
@@ -200,16 +262,6 @@ def _make_log(config, verbose):
     from comet_keras.models.training_log import TrainingLog
 
     return TrainingLog(config.epochs, show=verbose == 1)
-
-
-def _write_whole(path, write):
-    """Writes beside `path` and renames, which is atomic."""
-    partial = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _plain(value):

@@ -1,4 +1,5 @@
-"""Callbacks: the stages of local search, and routing statistics in the logs."""
+"""Callbacks: the stages of local search, routing statistics in the logs, and checkpoints to resume from."""
 
+from comet_keras.callbacks.checkpoint import TrainingCheckpoint
 from comet_keras.callbacks.harden import HardenPermutation
 from comet_keras.callbacks.monitor import RoutingMonitor

@@ -133,6 +133,33 @@ class Split:
         arrays = (self.features, self.targets, self.sample_weights)
         return batched(arrays, len(self), positive_int("batch_size", batch_size), shuffle, seed, self.transform)
 
+    def endless_batches(self, batch_size, seed, first_epoch=0):
+        """Returns shuffled batches without end, for `fit` with `steps_per_epoch`.
+
+        The order of an epoch follows from `seed` and the epoch's number, so that
+        a training which resumes at `first_epoch` sees what it would have seen.
+
+        Args:
+            batch_size: int, rows in a batch. The last batch of an epoch holds the rest.
+            seed: int.
+            first_epoch: int, number of the first epoch, from 0. Default 0.
+
+        Returns:
+            A prefetched, infinite `tf.data.Dataset`; an epoch is `steps(batch_size)` batches.
+
+        Raises:
+            ValueError: if there are no rows.
+        """
+        if not len(self):
+            raise ValueError("The split has no rows, and so no batches.")
+        arrays = (self.features, self.targets, self.sample_weights)
+        batch_size = positive_int("batch_size", batch_size)
+        return batched(arrays, len(self), batch_size, True, seed, self.transform, first_epoch)
+
+    def steps(self, batch_size):
+        """int, batches of an epoch."""
+        return -(-len(self) // positive_int("batch_size", batch_size))
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -1,10 +1,11 @@
 """Batches of in-memory arrays as a `tf.data.Dataset`."""
 
 
-def batched(arrays, rows, batch_size, shuffle, seed, transform=None):
+def batched(arrays, rows, batch_size, shuffle, seed, transform=None, first_epoch=None):
     """Returns a `tf.data.Dataset` of batches gathered from `arrays`, three dicts of arrays `(rows, ...)`.
 
-    `transform` maps the first dict of each batch.
+    `transform` maps the first dict of each batch. With `first_epoch` the data set is endless: shuffled
+    epoch after epoch, the order of each decided by `seed` and its number alone.
 
     A batch is one gather of `batch_size` rows. Passing rows through the
     pipeline one by one would cost more than the model for small features.
@@ -23,8 +24,8 @@ def batched(arrays, rows, batch_size, shuffle, seed, transform=None):
         start = batch * batch_size
         return pick(lambda tensor: tensor[start : start + batch_size])
 
-    def epoch(epoch_seed):
-        order = tf.random.experimental.stateless_shuffle(tf.range(rows), tf.stack([epoch_seed, 0]))
+    def epoch(epoch_seed, key=0):
+        order = tf.random.experimental.stateless_shuffle(tf.range(rows), tf.stack([epoch_seed, key]))
 
         def gather(batch):
             chosen = order[batch * batch_size : (batch + 1) * batch_size]
@@ -32,7 +33,11 @@ def batched(arrays, rows, batch_size, shuffle, seed, transform=None):
 
         return tf.data.Dataset.range(count).map(gather, num_parallel_calls=tf.data.AUTOTUNE)
 
-    if shuffle:
+    if first_epoch is not None:
+        key = tf.constant(0 if seed is None else seed, tf.int64)
+        numbers = tf.data.Dataset.range(first_epoch, tf.int64.max)
+        batches = numbers.flat_map(lambda number: epoch(number, key))
+    elif shuffle:
         # One fresh number an epoch, from which the whole order follows.
         seeds = tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).take(1)
         batches = seeds.flat_map(epoch).apply(tf.data.experimental.assert_cardinality(count))
