@@ -10,19 +10,24 @@ extras = {
     # tensorboard: KerasTuner imports it in every trial on the TensorFlow backend.
     "tuner": ["keras-tuner>=1.4.7", "tensorboard>=2.18", "scikit-learn>=1.3"],
     # importlib_resources: tensorflow-datasets imports it without requiring it.
-    "datasets": ["scikit-learn>=1.3", "tensorflow-datasets>=4.9.6", "importlib_resources"],
+    # xlrd: Jester's original files are .xls.
+    "datasets": ["scikit-learn>=1.3", "tensorflow-datasets>=4.9.6", "importlib_resources", "xlrd>=2.0"],
     "plots": ["matplotlib>=3.8"],
     "bert": ["keras-hub>=0.18"],
 }
 extras["dev"] = [
+    *extras["tuner"],
+    *extras["datasets"],
     *extras["plots"],
-    "scikit-learn>=1.3",
     "pytest>=8",
     "pytest-xdist>=3.5",
     "hypothesis>=6.100",
     "onnx>=1.16",
     "onnxruntime>=1.18",
     "tf2onnx>=1.16",
+    "nbclient>=0.10",
+    "nbformat>=5.9",
+    "ipykernel>=6.29",
 ]
 extras["all"] = sorted({requirement for group in extras.values() for requirement in group})
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from comet_keras.files import write_whole
 from comet_keras.models.gate_strings import wants_permutation
-from comet_keras.models.settings import SETTINGS
 from comet_keras.models.training_config import TrainingConfig
 
-__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "resumable_config", "train"]
+__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "make_callbacks", "resumable_config", "train"]
 
 EVALUATION_BATCH = 2048
 CHECKPOINT = "checkpoint.npz"
@@ -72,34 +71,21 @@ def load_dataset(config):
     """The data set of a configuration, a `comet_keras.datasets.Dataset`.
 
     Raises:
-        ValueError: if the task needs `data_dir` and there is none, or `rows` is too large.
-        FileNotFoundError: if the folder lacks the data.
+        FileNotFoundError: if there is no data: the folder lacks it, or without a folder
+            tensorflow-datasets has none. Says what to download and where to put it.
+        ValueError: if a file is malformed or `rows` is too large.
     """
     from comet_keras import datasets
 
-    if SETTINGS[config.task].needs_data_dir and config.data_dir is None:
-        raise ValueError(f"`data_dir` is missing: task={config.task!r} reads its data from a folder.")
-    if config.task == "movielens":
-        return datasets.movielens(config.data_dir, rows=config.rows, seed=config.seed)
-    rows = {}
-    if config.rows is not None:
-        held_out = max(1, config.rows // 5)  # 5 : 1 : 1, as the paper's MultiMNIST and the default
-        rows = {"train_pairs": config.rows, "validation_pairs": held_out, "test_pairs": held_out}
-    return datasets.multi_digits(seed=config.seed, **rows)
+    return datasets.load(config.task, config.data_dir, config.rows, config.seed)
 
 
 def build_model(config, dataset):
     """The compiled model of a configuration for a data set, a `keras.Model`."""
     from comet_keras import models
 
-    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "warm_start")
-    options = {name: getattr(config, name) for name in names}
-    if config.task == "movielens":
-        sizes = dataset.vocabulary_sizes
-        model = models.movielens(sizes["user"], sizes["movie"], seed=config.seed, **options)
-    else:
-        shape = dataset.train.input_shapes["image"]
-        model = models.multi_digits(shape, dataset.num_classes, **options)
+    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "warm_start", "seed")
+    model = models.build(config.task, dataset, **{name: getattr(config, name) for name in names})
     return models.compile_for(model, dataset, config.learning_rate, config.task_weights)
 
 
@@ -172,7 +158,7 @@ def train(config, dataset=None, verbose=1, callbacks=(), resume=False):
     keras.utils.set_random_seed(config.seed)
     model = build_model(config, dataset)
     log = _make_log(config, verbose)
-    callbacks = [*callbacks, *_make_callbacks(config, verbose), log]
+    callbacks = [*callbacks, *make_callbacks(config, verbose), log]
     checkpoint = _make_checkpoint(config, callbacks, resume)
     started = time.perf_counter()
     interrupted = _fit(model, config, dataset, callbacks, checkpoint, verbose)
@@ -213,7 +199,8 @@ def _make_checkpoint(config, callbacks, resume):
     return TrainingCheckpoint(folder / CHECKPOINT, callbacks, config.to_dict(), resume)
 
 
-def _make_callbacks(config, verbose):
+def make_callbacks(config, verbose=0):
+    """The callbacks of a training: local search, routing statistics, early stopping, an end at NaN."""
     import keras
 
     from comet_keras.callbacks import HardenPermutation, RoutingMonitor
@@ -259,7 +246,7 @@ def _fit(model, config, dataset, callbacks, checkpoint, verbose):
 
 
 def _make_log(config, verbose):
-    from comet_keras.models.training_log import TrainingLog
+    from comet_keras.callbacks import TrainingLog
 
     return TrainingLog(config.epochs, show=verbose == 1)
 

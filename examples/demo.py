@@ -18,10 +18,9 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 logging.getLogger("tensorflow").setLevel(logging.ERROR)  # six models are traced six times, as they must
 
-import keras
 import numpy as np
 
-from comet_keras import Permutation
+from comet_keras.callbacks import PermutationHistory
 from comet_keras.reports import (
     expert_load,
     loss_curves,
@@ -49,31 +48,6 @@ FIRST_STAGE = 3  # epochs
 GAMMA, ENTROPY_WEIGHT = 1.0, 0.05
 
 
-class KeepPermutation(keras.callbacks.Callback):
-    """Keeps the soft permutation as it is before hardening, and the hard one that replaces it."""
-
-    def __init__(self):
-        super().__init__()
-        self.soft = self.hard = None
-
-    # Runs before the callback that hardens, which acts at the same two moments.
-    def on_test_begin(self, logs=None):
-        for layer in self._permutations():
-            if not bool(layer.hardened.numpy()):
-                self.soft = layer.soft_matrix()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.on_test_begin()
-
-    def on_train_end(self, logs=None):
-        for layer in self._permutations():
-            self.hard = layer.hard_matrix()
-
-    def _permutations(self):
-        layers = self.model._flatten_layers(include_self=False)
-        return [layer for layer in layers if isinstance(layer, Permutation)]
-
-
 def main(argv=None):
     parser = argparse.ArgumentParser(description="Six gates on pairs of overlapping digits, side by side.")
     parser.add_argument("--epochs", type=int, default=10, help="epochs a gate (default: 10)")
@@ -97,7 +71,7 @@ def main(argv=None):
         )
         dataset = dataset or load_dataset(config)
         print(f"\n{label}", flush=True)
-        keep = KeepPermutation()
+        keep = PermutationHistory()
         results[label] = train(config, dataset, callbacks=[keep])
         if gate == "comet+":
             permutation = keep
@@ -131,9 +105,10 @@ def draw(results, permutation, folder):
     }
     yield save_figure(loss_curves({k: r.history for k, r in results.items()}), folder / "loss.png")
     yield save_figure(expert_load(loads), folder / "expert_load.png")
-    distance = np.linalg.norm(permutation.soft - permutation.hard)
-    titles = (f"S before hardening, ||S - P|| = {distance:.2f}", "P after hardening")
-    figure = permutation_heat_maps(permutation.soft, permutation.hard, titles)
+    (matrices,), (hard,) = permutation.soft.values(), permutation.hard.values()
+    soft = matrices[max(matrices)]
+    titles = (f"S before hardening, ||S - P|| = {np.linalg.norm(soft - hard):.2f}", "P after hardening")
+    figure = permutation_heat_maps(soft, hard, titles)
     yield save_figure(figure, folder / "permutation.png")
 
 

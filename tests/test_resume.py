@@ -106,16 +106,16 @@ def test_killed_in_the_first_stage_and_interrupted_after_it(tmp_path, uninterrup
     interrupted = run(moved, Stop(4, interrupt), resume=True)
     assert interrupted.interrupted and interrupted.epochs == 4
     # The command has no scripted validation of its own.
-    monkeypatch.setattr("comet_keras.train._make_callbacks", with_scripted_validation())
+    monkeypatch.setattr("comet_keras.train.make_callbacks", with_scripted_validation())
     assert cli.main(["train", "--resume", str(moved)]) == 0
     assert "epoch 5/7" in capsys.readouterr().out
     assert_same(moved, uninterrupted)
 
 
 def with_scripted_validation():
-    from comet_keras.train import _make_callbacks
+    from comet_keras.train import make_callbacks
 
-    return lambda config, verbose: [ScriptedValidation(), *_make_callbacks(config, verbose)]
+    return lambda config, verbose: [ScriptedValidation(), *make_callbacks(config, verbose)]
 
 
 @pytest.mark.slow

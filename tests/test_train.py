@@ -132,9 +132,8 @@ def test_early_stopping_restores_the_best_epoch(digits, patience, epochs, kept):
 
 def test_seed_decides_the_run(digits):
     config = TrainingConfig("multi_digits", "softmax", epochs=1, batch_size=32)
-    first, again = (train(config, digits, verbose=0).test["loss"] for _ in range(2))
-    other = train(dataclasses.replace(config, seed=1), digits, verbose=0).test["loss"]
-    assert first == pytest.approx(again, rel=1e-5)
+    # That one seed gives one result is in test_resume.py.
+    first, other = (train(dataclasses.replace(config, seed=s), digits, verbose=0).test["loss"] for s in (0, 1))
     assert first != pytest.approx(other, rel=1e-3)
 
 
@@ -186,9 +185,9 @@ def test_wrong_settings(arguments, message):
         TrainingConfig(**arguments)
 
 
-def test_movielens_needs_a_folder(tmp_path):
-    with pytest.raises(ValueError, match="data_dir"):
-        load_dataset(TrainingConfig("movielens"))
+def test_missing_data(tmp_path):
+    with pytest.raises(FileNotFoundError, match="data_dir.*Download it from"):
+        load_dataset(TrainingConfig("jester"))
     with pytest.raises(FileNotFoundError):
         load_dataset(TrainingConfig("movielens", data_dir=tmp_path))
 

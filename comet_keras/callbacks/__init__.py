@@ -3,3 +3,5 @@
 from comet_keras.callbacks.checkpoint import TrainingCheckpoint
 from comet_keras.callbacks.harden import HardenPermutation
 from comet_keras.callbacks.monitor import RoutingMonitor
+from comet_keras.callbacks.permutation_history import PermutationHistory
+from comet_keras.callbacks.training_log import TrainingLog

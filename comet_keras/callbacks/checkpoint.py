@@ -44,12 +44,11 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     Example:
 
-    >>> import tempfile
-    >>> from comet_keras.callbacks import TrainingCheckpoint
-    >>> path = tempfile.mkdtemp() + "/checkpoint.npz"
-    >>> history = model.fit(x, y, epochs=2, verbose=0, callbacks=[TrainingCheckpoint(path, [])])
-    >>> TrainingCheckpoint(path, [], resume=True).epoch
-    2
+    ```python
+    callbacks = [HardenPermutation(epochs=5, verbose=0)]
+    checkpoint = TrainingCheckpoint("checkpoint.npz", callbacks)  # later: resume=True
+    model.fit(x, y, epochs=1, initial_epoch=checkpoint.epoch, verbose=0, callbacks=[*callbacks, checkpoint])
+    ```
     """
 
     def __init__(self, path, callbacks, description=None, resume=False):

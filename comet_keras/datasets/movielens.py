@@ -1,24 +1,23 @@
 """MovieLens: does a user watch a movie, and how does the user rate it?"""
 
-from pathlib import Path
-
 import numpy as np
 
-from comet_keras.datasets import movielens_pairs, movielens_ratings
+from comet_keras.datasets import movielens_pairs, movielens_ratings, movielens_tfds
 from comet_keras.datasets import negatives as samplers
-from comet_keras.datasets.dataset import Dataset, Split
+from comet_keras.datasets.recommender import make_dataset, make_split
+from comet_keras.datasets.registry import DATASETS
 from comet_keras.validation import one_of, positive_int
 
 SAMPLERS = {"per_user": samplers.per_user, "uniform": samplers.uniform}
 DEFAULT_ROWS = 200_000  # the paper's ablation, section 4, trains on as many
 
 
-def movielens(data_dir, rows=None, negatives="per_user", seed=0):
+def movielens(data_dir=None, rows=None, negatives="per_user", seed=0):
     """Two tasks on MovieLens: a watch flag for every pair, a rating for the watched ones.
 
     Source: COMET (KDD 2023), Supplement S1.1; data by Harper and Konstan (2015),
-    https://grouplens.org/datasets/movielens. Nothing is downloaded, and
-    GroupLens does not allow the data to be passed on.
+    https://grouplens.org/datasets/movielens, which does not allow the data to
+    be passed on.
 
     `data_dir` may hold any of these, plain or gzipped, tried in this order:
 
@@ -39,8 +38,14 @@ def movielens(data_dir, rows=None, negatives="per_user", seed=0):
        start at 0; ids that would leave more than half of their range unused
        (the movies of newer releases) are renumbered, the i-th smallest as i.
 
+    Without `data_dir` the ratings of ML-1M come from tensorflow-datasets, which
+    downloads them, and are treated like those of a ratings file, ordered by user
+    and movie.
+
     Args:
-        data_dir: folder, str or path.
+        data_dir: folder, str or path. Defaults to tensorflow-datasets
+            (`movielens/1m-ratings`), which has to be installed. A folder in which
+            that has prepared them before does as well.
         rows: int, number of training rows, drawn at random. Defaults to all of
             them, or, where the validation file has to serve for training too,
             to 200,000 (nine tenths of the file if it is shorter).
@@ -60,7 +65,8 @@ def movielens(data_dir, rows=None, negatives="per_user", seed=0):
         as 0 or 1}`, float32 `(N,)`: a rating counts where the movie was watched.
 
     Raises:
-        FileNotFoundError: if none of the files is there; says what was looked for.
+        FileNotFoundError: if none of the files is there, or tensorflow-datasets
+            cannot help; says what was looked for and what to download.
         ValueError: if a file is empty, cut off or malformed (naming file and
             line), if files of one split differ in length, or if `rows` is too large.
 
@@ -77,16 +83,18 @@ def movielens(data_dir, rows=None, negatives="per_user", seed=0):
     """
     one_of("negatives", negatives, tuple(SAMPLERS))
     rows = rows if rows is None else positive_int("rows", rows)
-    kind, path = _find_source(Path(data_dir))
     generator = np.random.default_rng(seed)
+    kind, path = (None, None) if data_dir is None else _find_source(DATASETS["movielens"].require(data_dir))
     if kind == "pairs":
         return _from_pairs(path, rows, generator)
-    return _from_ratings(path, rows, negatives, seed, generator)
+    if kind == "ratings":
+        return _from_ratings(path.name, movielens_ratings.read_ratings(path), rows, negatives, seed, generator)
+    return _from_ratings(
+        movielens_tfds.NAME, movielens_tfds.read_ratings(data_dir), rows, negatives, seed, generator
+    )
 
 
 def _find_source(data_dir):
-    if not data_dir.is_dir():
-        raise FileNotFoundError(f"`data_dir` is not a folder. Received: data_dir={str(data_dir)!r}")
     searches = [
         *(("pairs", movielens_pairs.find_pairs, data_dir / name) for name in ("", "comet_split")),
         *(("ratings", movielens_ratings.find_ratings, data_dir / name) for name in ("", "ml-1m", "ml-100k")),
@@ -95,12 +103,7 @@ def _find_source(data_dir):
         found = find(folder)
         if found is not None:
             return kind, found
-    raise FileNotFoundError(
-        f"No MovieLens data in {str(data_dir)!r}. Looked, plain and .gz, for the COMET paper's pairs "
-        f"(folder {movielens_pairs.FEATURES}/ here or in comet_split/), then for a ratings file "
-        f"({', '.join(movielens_ratings.LOOKED_FOR)}) here, in ml-1m/ and in ml-100k/. "
-        "ML-1M can be had from https://grouplens.org/datasets/movielens/1m/"
-    )
+    return None, None
 
 
 def _from_pairs(folder, rows, generator):
@@ -124,13 +127,12 @@ def _from_pairs(folder, rows, generator):
             f"paper's validation file are the training rows, its other {total - rows} the validation rows; "
             "the test rows are the paper's."
         )
-    return _dataset(
-        (train, validation, test), movielens_pairs.NUM_USERS, movielens_pairs.NUM_MOVIES, description
-    )
+    sizes = (movielens_pairs.NUM_USERS, movielens_pairs.NUM_MOVIES)
+    return make_dataset("movielens", (train, validation, test), sizes, description)
 
 
-def _from_ratings(path, rows, negatives, seed, generator):
-    users, movies, ratings, num_users, num_movies = movielens_ratings.read_ratings(path)
+def _from_ratings(source, table, rows, negatives, seed, generator):
+    users, movies, ratings, *sizes = table
     other_users, other_movies = SAMPLERS[negatives](users, movies, generator)
     watched = np.repeat([1, 0], [len(users), len(other_users)])
     pairs = _split(
@@ -139,15 +141,15 @@ def _from_ratings(path, rows, negatives, seed, generator):
         watched,
         np.concatenate([ratings, np.zeros(len(other_users), "float32")]),
     )
-    train, validation, test = (pairs.take(part) for part in _stratified(watched, seed, path))
+    train, validation, test = (pairs.take(part) for part in _stratified(watched, seed, source))
     description = (
-        f"{len(users)} ratings of {path.name} and {len(other_users)} unwatched pairs (negatives={negatives!r}, "
+        f"{len(users)} ratings of {source} and {len(other_users)} unwatched pairs (negatives={negatives!r}, "
         f"seed={seed}), split 90/10 and 87.5/12.5, stratified by watched."
     )
-    return _dataset((_draw(train, rows, generator), validation, test), num_users, num_movies, description)
+    return make_dataset("movielens", (_draw(train, rows, generator), validation, test), sizes, description)
 
 
-def _stratified(watched, seed, path):
+def _stratified(watched, seed, source):
     from sklearn.model_selection import train_test_split
 
     everything = np.arange(len(watched))
@@ -156,7 +158,7 @@ def _stratified(watched, seed, path):
         train, validation = train_test_split(rest, test_size=0.125, stratify=watched[rest], random_state=seed)
     except ValueError as error:
         raise ValueError(
-            f"{path} has too few ratings to split: {watched.sum()} watched pairs, "
+            f"{source} has too few ratings to split: {watched.sum()} watched pairs, "
             f"{len(watched) - watched.sum()} unwatched ones"
         ) from error
     return train, validation, test
@@ -171,19 +173,4 @@ def _draw(split, rows, generator):
 
 
 def _split(users, movies, watched, ratings):
-    watched = watched.astype("float32")
-    return Split(
-        features={"user": users.astype("int32"), "movie": movies.astype("int32")},
-        targets={"watch": watched, "rating": ratings},
-        sample_weights={"watch": np.ones_like(watched), "rating": watched.copy()},
-    )
-
-
-def _dataset(splits, num_users, num_movies, description):
-    return Dataset(
-        "movielens",
-        *splits,
-        tasks={"watch": "binary", "rating": "regression"},
-        vocabulary_sizes={"user": num_users, "movie": num_movies},
-        description=description,
-    )
+    return make_split("movie", "watch", users, movies, watched, ratings)

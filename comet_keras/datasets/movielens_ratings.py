@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from comet_keras.datasets.recommender import find_repeated
 from comet_keras.datasets.text_table import Table, find_file
 
 LOOKED_FOR = ("ratings.dat or one ratings*.dat", "u.data", "ratings.csv")
@@ -45,7 +46,7 @@ def read_ratings(path):
         table = Table(path, 4, "::" if name.endswith(".dat") else "\t")
     users, num_users = from_zero(table.integers(0, "the user id"))
     movies, num_movies = from_zero(table.integers(1, "the movie id"))
-    table.reject(_repeated(users * num_movies + movies), "this user has rated this movie on an earlier line")
+    table.reject(find_repeated(users * num_movies + movies), "this user has rated this movie on an earlier line")
     return users, movies, table.values[:, 2].astype("float32"), num_users, num_movies
 
 
@@ -61,11 +62,3 @@ def from_zero(ids):
     size = int(lowered.max()) + 1
     distinct, codes = np.unique(ids, return_inverse=True)
     return (codes, len(distinct)) if size > 2 * len(distinct) else (lowered, size)
-
-
-def _repeated(keys):
-    """bool `(N,)`: True where an equal key stands further up."""
-    order = np.argsort(keys, kind="stable")
-    repeated = np.zeros(len(keys), bool)
-    repeated[order[1:]] = keys[order[1:]] == keys[order[:-1]]
-    return repeated

@@ -1,11 +1,11 @@
 """Text files of numbers, plain or gzipped, with errors that name file and line."""
 
-import gzip
 import io
-import zlib
 from pathlib import Path
 
 import numpy as np
+
+from comet_keras.datasets.gzipped import read_bytes
 
 
 def find_file(path):
@@ -19,7 +19,7 @@ class Table:
 
     Args:
         path: the file; gzipped if its name ends in `.gz`.
-        columns: int, values a line.
+        columns: int, values a line, or None: as many as the first line has.
         separator: str between values.
         header: the first line, or None if the file has no header.
 
@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self, path, columns, separator=",", header=None):
         self.path = Path(path)
-        lines = _read_text(self.path).split("\n")
+        lines = read_text(self.path).split("\n")
         self.first_line = 1
         if header is not None:
             if lines[0].strip().lower() != header.lower():
@@ -42,6 +42,7 @@ class Table:
             self.first_line = 2
         if not lines:
             raise ValueError(f"{self.path} has a header but no rows")
+        columns = lines[0].count(separator) + 1 if columns is None else columns
         self.values = self._parse(lines, columns, separator)
         self.reject(~np.isfinite(self.values).all(axis=1), "expected finite numbers")
 
@@ -95,13 +96,14 @@ def _is_number(field):
     return True
 
 
-def _read_text(path):
-    try:
-        data = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a complete gzip file: {error}") from error
+def read_text(path):
+    """Returns the text of a file, plain or gzipped, without a byte order mark and with `\\n` between lines.
+
+    Raises:
+        ValueError: if the file is empty or cut off; the message names it.
+    """
     # Latin-1 reads any byte, so that a stray one is reported with its line.
-    text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").replace("\r\n", "\n").rstrip("\n")
+    text = read_bytes(path).removeprefix(b"\xef\xbb\xbf").decode("latin-1").replace("\r\n", "\n").rstrip("\n")
     if not text.strip():
         raise ValueError(f"{path} is empty")
     return text

@@ -23,7 +23,7 @@ def evaluate_exactly(model, split, tasks, task_weights=None, batch_size=2048):
 
     Returns:
         Dict with `loss`, the weighted sum of the tasks' losses, and `tasks`: for each task a dict with
-        `loss`, `rows` (how many count) and `auc`, `mse` or `accuracy`. Loss and metric are NaN when no
+        `loss`, `rows` (how many count) and `auc` and `accuracy`, `mse`, or `accuracy`. They are NaN when no
         row counts, the AUC also when all rows have one label; a task without rows adds 0 to the loss.
 
     Raises:
@@ -57,26 +57,27 @@ def evaluate_task(kind, targets, predictions, weights):
         weights: array `(N,)`, sample weights; rows of weight 0 do not count, whatever they hold.
 
     Returns:
-        Dict with `loss`, `rows` and `auc`, `mse` or `accuracy`.
+        Dict with `loss`, `rows` and, by the kind, `auc` and `accuracy`, `mse`, or `accuracy`.
     """
     counts = np.asarray(weights) > 0
     weights = np.asarray(weights, "float64")[counts]
     targets = np.asarray(targets)[counts]
     predictions = np.asarray(predictions, "float64")[counts]
-    name, losses, metric = _FIGURES[kind](targets, predictions, weights)
-    loss = _mean(losses, weights)
-    return {"loss": loss, "rows": int(counts.sum()), name: metric}
+    losses, metrics = _FIGURES[kind](targets, predictions, weights)
+    return {"loss": _mean(losses, weights), "rows": int(counts.sum()), **metrics}
 
 
 def _binary(targets, predictions, weights):
-    p = np.clip(predictions.reshape(len(targets)), EPSILON, 1 - EPSILON)
+    scores = predictions.reshape(len(targets))
+    p = np.clip(scores, EPSILON, 1 - EPSILON)
     losses = -(targets * np.log(p) + (1 - targets) * np.log1p(-p))
-    return "auc", losses, _auc(targets, predictions.reshape(len(targets)), weights)
+    accuracy = _mean((scores > 0.5) == (targets > 0.5), weights)
+    return losses, {"auc": _auc(targets, scores, weights), "accuracy": accuracy}
 
 
 def _regression(targets, predictions, weights):
     losses = (predictions.reshape(len(targets)) - targets) ** 2
-    return "mse", losses, _mean(losses, weights)
+    return losses, {"mse": _mean(losses, weights)}
 
 
 def _multiclass(targets, predictions, weights):
@@ -84,7 +85,7 @@ def _multiclass(targets, predictions, weights):
     p = predictions / predictions.sum(axis=-1, keepdims=True)
     chosen = p[np.arange(len(targets)), targets]
     losses = -np.log(np.clip(chosen, EPSILON, 1 - EPSILON))
-    return "accuracy", losses, _mean(predictions.argmax(axis=-1) == targets, weights)
+    return losses, {"accuracy": _mean(predictions.argmax(axis=-1) == targets, weights)}
 
 
 _FIGURES = {"binary": _binary, "regression": _regression, "multiclass": _multiclass}

@@ -84,18 +84,22 @@ def compile_for(model, dataset, learning_rate=1e-3, task_weights=None):
     >>> model = models.compile_for(models.multi_digits(), data, learning_rate=2e-3)
     >>> history = model.fit(data.train.batches(32), verbose=0)
     """
+    return compile_tasks(model, dataset.tasks, learning_rate, task_weights)
+
+
+def compile_tasks(model, tasks, learning_rate=1e-3, task_weights=None):
+    """Compiles a model for tasks, a dict from output to its type, as `compile_for` does for a data set."""
     import keras
 
     outputs = set(model.output) if isinstance(model.output, dict) else model.output_names
-    if set(outputs) != set(dataset.tasks):
+    if set(outputs) != set(tasks):
         raise ValueError(
-            f"The outputs of `model` must be the tasks of `dataset`, {sorted(dataset.tasks)}. "
-            f"Received: {sorted(outputs)}"
+            f"The outputs of `model` must be the tasks of `dataset`, {sorted(tasks)}. Received: {sorted(outputs)}"
         )
     model.compile(
         keras.optimizers.Adam(learning_rate),
-        loss={task: make_loss(kind) for task, kind in dataset.tasks.items()},
-        loss_weights=check_task_weights(task_weights, dataset.tasks),
-        weighted_metrics={task: make_metrics(kind) for task, kind in dataset.tasks.items()},
+        loss={task: make_loss(kind) for task, kind in tasks.items()},
+        loss_weights=check_task_weights(task_weights, tasks),
+        weighted_metrics={task: make_metrics(kind) for task, kind in tasks.items()},
     )
     return model

@@ -1,8 +1,6 @@
 """The paper's multi-task model for MovieLens."""
 
-from comet_keras.models.gate_strings import make_gate, make_permutation, reads_ids
-
-TASKS = ("watch", "rating")
+from comet_keras.models.recommender import recommender
 
 
 def movielens(
@@ -59,29 +57,20 @@ def movielens(
     >>> prediction["watch"].shape
     (2, 1)
     """
-    # Imported here: the command line loads this module without Keras.
-    import keras
-
-    from comet_keras.experts import DenseExperts
-    from comet_keras.mixture import MixtureOfExperts
-
-    user = keras.Input((), dtype="int32", name="user")
-    movie = keras.Input((), dtype="int32", name="movie")
-    embedded = [
-        keras.layers.Embedding(num_users, embedding_size, name="user_embedding")(user),
-        keras.layers.Embedding(num_movies, embedding_size, name="movie_embedding")(movie),
-    ]
-    shared = keras.layers.Concatenate(name="shared")(embedded)
-    options = {"k": k, "gamma": gamma, "entropy_weight": entropy_weight, "num_ids": num_users, "seed": seed}
-    mixture = MixtureOfExperts(
-        DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts"),
-        gates={task: make_gate(gate, num_experts, name=f"{task}_gate", **options) for task in TASKS},
-        permutation=make_permutation(gate, num_experts, zeta, warm_start),
-        name="mixture",
+    return recommender(
+        "movielens",
+        {"user": num_users, "movie": num_movies},
+        {"watch": "binary", "rating": "regression"},
+        gate,
+        num_experts,
+        k,
+        gamma,
+        entropy_weight,
+        embedding_size,
+        expert_units,
+        zeta,
+        warm_start,
+        dropout,
+        head_units,
+        seed,
     )
-    towers = mixture(shared, gate_inputs=user if reads_ids(gate) else shared)
-    outputs = {}
-    for task, activation in zip(TASKS, ("sigmoid", None)):
-        hidden = keras.layers.Dense(head_units, activation="relu", name=f"{task}_hidden")(towers[task])
-        outputs[task] = keras.layers.Dense(1, activation=activation, name=task)(hidden)
-    return keras.Model({"user": user, "movie": movie}, outputs, name="movielens")

@@ -1,6 +1,6 @@
 """A multi-task model for pairs of overlapping digits."""
 
-from comet_keras.models.gate_strings import make_gate, make_permutation, reads_ids
+from comet_keras.models.image_mixture import image_mixture
 
 
 def multi_digits(
@@ -57,27 +57,10 @@ def multi_digits(
     >>> model.predict({"image": np.zeros((2, 12, 12, 1))}, verbose=0)["top_left"].shape
     (2, 10)
     """
-    if reads_ids(gate):
-        raise ValueError(f"gate={gate!r} routes by id, and the images of multi_digits have no ids.")
     # Imported here: the command line loads this module without Keras.
-    import keras
-
     from comet_keras.experts import DenseExperts
-    from comet_keras.mixture import MixtureOfExperts
 
+    experts = DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts")
     num_classes = num_classes or {"top_left": 10, "bottom_right": 10}
-    image = keras.Input(image_shape, name="image")
-    pixels = keras.layers.Flatten(name="pixels")(image)
-    options = {"k": k, "gamma": gamma, "entropy_weight": entropy_weight}
-    mixture = MixtureOfExperts(
-        DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts"),
-        gates={task: make_gate(gate, num_experts, name=f"{task}_gate", **options) for task in num_classes},
-        permutation=make_permutation(gate, num_experts, zeta, warm_start),
-        name="mixture",
-    )
-    outputs = {}
-    for task, hidden in mixture(pixels).items():
-        for i, units in enumerate(head_units):
-            hidden = keras.layers.Dense(units, activation="relu", name=f"{task}_hidden_{i}")(hidden)
-        outputs[task] = keras.layers.Dense(num_classes[task], activation="softmax", name=task)(hidden)
-    return keras.Model({"image": image}, outputs, name="multi_digits")
+    options = (gate, k, gamma, entropy_weight, zeta, warm_start, head_units)
+    return image_mixture("multi_digits", image_shape, num_classes, experts, *options)

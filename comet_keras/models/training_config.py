@@ -12,10 +12,10 @@ class TrainingConfig:
     """Everything that decides a training run; checked when it is made.
 
     None stands for the task's own default (`comet_keras.models.settings`: the paper's values for
-    MovieLens), but for `patience`, `rows` and `output_dir`.
+    its data set), but for `patience`, `rows` and `output_dir`.
 
     Args:
-        task: `"movielens"` or `"multi_digits"`.
+        task: str, one of `comet_keras.models.settings.TASKS`.
         gate: str, one of `comet_keras.models.GATES`. Default `"comet+"`.
         num_experts: int >= 1, n.
         k: int, 1 <= k <= n, experts a sample; without effect for softmax and hash.
@@ -32,7 +32,8 @@ class TrainingConfig:
             (S1.3).
         task_weights: dict from task name to weight, of the losses' sum.
         rows: int or None, training rows. None: all of them.
-        data_dir: str or path, folder of the data; movielens needs it.
+        data_dir: str, path or None, folder of the data set's files. None: tensorflow-datasets, or nothing
+            for multi_digits. See `comet_keras.datasets.DATASETS`.
         seed: int >= 0, of data, initial weights and shuffling. Default 0.
         output_dir: str, path or None, where `model.keras` and `results.json` are written. None: nowhere.
 

@@ -1,12 +1,8 @@
 """The cost of inference, counted on data."""
 
-import keras
 import numpy as np
-from keras import tree
 
-from comet_keras.metrics import gates_of
 from comet_keras.reports.inference_cost import InferenceCost
-from comet_keras.reports.inference_tally import InferenceTally
 from comet_keras.reports.table6 import table6_flops, table6_sizes
 from comet_keras.validation import positive_int
 
@@ -54,6 +50,10 @@ def flops(model, data, paper_table6=False, batch_size=256):
     >>> cost.parts["gates"] == 2 * 144 * 8
     True
     """
+    from keras import tree
+
+    from comet_keras.reports.inference_tally import InferenceTally
+
     tally = InferenceTally(model)
     sizes = table6_sizes(_only_mixture(tally)) if paper_table6 else None
     samples = 0
@@ -85,6 +85,8 @@ def _only_mixture(tally):
 
 def _routing(model, tally):
     """Experts per sample by gate; experts run, and their number, by mixture."""
+    from comet_keras.metrics import gates_of
+
     means = tally.experts_by_gate()
     labels = {label: means[id(gate)] for label, gate in gates_of(model).items() if id(gate) in means}
     run, number = {}, {}
@@ -97,6 +99,9 @@ def _routing(model, tally):
 
 
 def _batches(data, batch_size):
+    import keras
+    from keras import tree
+
     if hasattr(data, "element_spec"):
         is_tensorflow = keras.backend.backend() == "tensorflow"
         for batch in data if is_tensorflow else data.as_numpy_iterator():

@@ -38,7 +38,7 @@ def loss_curves(histories, title=None):
     from matplotlib.lines import Line2D
 
     _check_runs(histories, "loss")
-    figure, (axes,) = _panels(1, 1, (WIDTH, 3.8))
+    figure, (axes,) = make_panels(1, 1, (WIDTH, 3.8))
     handles = []
     for i, (label, history) in enumerate(histories.items()):
         style = {"color": COLORS[i % len(COLORS)], "linewidth": 1.6}
@@ -85,7 +85,7 @@ def expert_load(loads, title=None):
         raise ValueError("`loads` must hold at least one gate.")
     columns = min(3, len(loads))
     rows = -(-len(loads) // columns)
-    figure, panels = _panels(rows, columns, (WIDTH, 1.9 * rows + 0.8), sharey=True)
+    figure, panels = make_panels(rows, columns, (WIDTH, 1.9 * rows + 0.8), sharey=True)
     for panel, (gate, usages) in zip(panels, loads.items()):
         num_experts = len(next(iter(usages.values())))
         width = 0.8 / len(usages)
@@ -135,7 +135,7 @@ def permutation_heat_maps(soft, hard, titles=("before hardening", "after hardeni
         raise ValueError(
             f"`soft` and `hard` must be square and of one size. Received: {soft.shape}, {hard.shape}"
         )
-    figure, panels = _panels(1, 2, (WIDTH, 3.4), sharey=True)
+    figure, panels = make_panels(1, 2, (WIDTH, 3.4), sharey=True)
     ticks = np.arange(0, len(soft), max(1, len(soft) // 8))
     for panel, matrix, name in zip(panels, (soft, hard), titles):
         image = panel.imshow(matrix, cmap="cividis", vmin=0, vmax=1, interpolation="nearest")
@@ -158,7 +158,7 @@ def save_figure(figure, path, dpi=200):
     return path
 
 
-def _panels(rows, columns, size, **kwargs):
+def make_panels(rows, columns, size, **kwargs):
     """A figure and its axes in a flat array."""
     from matplotlib.figure import Figure
 

@@ -8,6 +8,8 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from comet_keras.files import write_whole
+
 SEARCH_FILE, TRIALS_FILE = "search.json", "trials.jsonl"
 COMPLETED, FAILED = "completed", "failed"
 
@@ -29,6 +31,8 @@ class Trial:
         seconds: float, wall time.
         executions: int, trainings that the figures are a mean of.
         reason: str or None, why the trial failed.
+        score: float or None, value of the search's objective, which is the validation loss unless the
+            search was given another.
     """
 
     trial_id: str
@@ -42,6 +46,7 @@ class Trial:
     seconds: float = 0.0
     executions: int = 1
     reason: str | None = None
+    score: float | None = None
 
     @property
     def completed(self):
@@ -55,9 +60,8 @@ def write_search(folder, description):
     """Writes `search.json`: a dict with at least `task`, `gate` and `task_weights`."""
     path = Path(folder) / SEARCH_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(json.dumps(description, indent=2, allow_nan=False) + "\n")
-    partial.replace(path)
+    text = json.dumps(description, indent=2, allow_nan=False) + "\n"
+    write_whole(path, lambda partial: partial.write_text(text))
 
 
 def read_search(folder):
@@ -77,10 +81,27 @@ def read_search(folder):
 
 
 def append_trial(folder, trial):
-    """Adds a trial as one line in one write, so that workers on one machine can share the file."""
+    """Adds a trial as one line in one write; a last line without an end, as a kill leaves it, is cut off first.
+
+    One process writes a search's trials: its own, or the chief of its workers.
+    """
     line = json.dumps(trial.to_dict(), allow_nan=False) + "\n"
-    with open(Path(folder) / TRIALS_FILE, "ab", buffering=0) as file:
+    with open(Path(folder) / TRIALS_FILE, "a+b", buffering=0) as file:
+        file.truncate(_end_of_last_line(file))
         file.write(line.encode())
+
+
+def _end_of_last_line(file, block=4096):
+    """Bytes of a file up to and with its last newline."""
+    end = file.seek(0, 2)
+    while end > 0:
+        start = max(0, end - block)
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
 
 
 def read_trials(folder):

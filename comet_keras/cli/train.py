@@ -1,86 +1,21 @@
-"""The command line, `comet-keras` or `python -m comet_keras`.
-
-A subcommand is an entry of `COMMANDS`: a function that adds its arguments and one that runs it. This
-module loads Keras only once a command runs, so that help and mistakes are answered at once.
-"""
+"""`comet-keras train`: one training run, or the rest of a killed one."""
 
 import argparse
 import dataclasses
-import logging
-import os
-import sys
 from pathlib import Path
 
-from comet_keras.cli_report import add_report_arguments
+from comet_keras.cli.arguments import INTERRUPTED, BadArguments, parse_weights
 from comet_keras.models.gate_strings import GATES
 from comet_keras.models.settings import SETTINGS, TASKS
 
-BAD_ARGUMENTS, INTERRUPTED = 2, 130
+SUMMARY = "Train one model and evaluate it on the test rows."
 
 
-def main(argv=None):
-    """Runs a command and returns its exit code: 0 done, 2 bad arguments, 130 interrupted.
-
-    Args:
-        argv: list of str. Default: the process's own arguments.
-    """
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    try:
-        return arguments.run(arguments)
-    except BadArguments as error:
-        # On one line, whatever the message looks like.
-        message = " ".join(str(error).split())
-        print(f"comet-keras {arguments.command}: error: {message}", file=sys.stderr)
-        return BAD_ARGUMENTS
-    except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
-        return INTERRUPTED
-
-
-class BadArguments(Exception):
-    """What the user asked for cannot be done; the message says why."""
-
-
-def make_parser():
-    """The parser of all commands."""
-    parser = _Parser(
-        "comet-keras", allow_abbrev=False, description="Sparse mixtures of experts with COMET gates and local search."
-    )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, (summary, add_arguments, run) in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=summary, description=summary, formatter_class=_HelpFormatter, allow_abbrev=False
-        )
-        add_arguments(command)
-        command.set_defaults(run=run)
-    return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message):
-        # One line, without the usage that argparse prints first.
-        self.exit(BAD_ARGUMENTS, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
-
-
-class _HelpFormatter(argparse.HelpFormatter):
-    def __init__(self, prog):
-        super().__init__(prog, max_help_position=32, width=100)
-
-
-def add_train_arguments(parser):
+def add_arguments(parser):
     """Arguments of `train`: those of `TrainingConfig`, without a default of their own."""
 
     def add(group, flag, help, **kwargs):
         group.add_argument(flag, help=help, default=argparse.SUPPRESS, **kwargs)
-
-    def of_task(name):
-        values = {task: f"{getattr(SETTINGS[task], name):g}" for task in TASKS}
-        if len(set(values.values())) == 1:
-            return f"default: {values[TASKS[0]]}"
-        return "default: " + ", ".join(f"{value} for {task}" for task, value in values.items())
 
     group = parser.add_argument_group("what to train")
     add(group, "--task", f"data set and model: {', '.join(TASKS)}", choices=TASKS, metavar="TASK")
@@ -97,17 +32,17 @@ def add_train_arguments(parser):
         choices=GATES,
         metavar="GATE",
     )
-    add(group, "--data-dir", "folder of the data set; movielens needs it", metavar="DIR")
+    add(group, "--data-dir", "folder of the data set's files; see: comet-keras data info TASK", metavar="DIR")
     add(group, "--rows", "number of training rows (default: all)", type=int, metavar="N")
 
     group = parser.add_argument_group("mixture")
-    add(group, "--experts", f"number of experts ({of_task('num_experts')})", type=int, metavar="N", dest="num_experts")
-    add(group, "--k", f"experts a sample; for topk, dselect_k, comet ({of_task('k')})", type=int, metavar="K")
-    add(group, "--gamma", f"width of the smooth step; for dselect_k, comet ({of_task('gamma')})", type=float)
+    add(group, "--experts", "number of experts (default: by task)", type=int, metavar="N", dest="num_experts")
+    add(group, "--k", "experts a sample; for topk, dselect_k, comet (default: by task)", type=int, metavar="K")
+    add(group, "--gamma", "width of the smooth step; for dselect_k, comet (default: by task)", type=float)
     add(
         group,
         "--entropy-weight",
-        f"lambda, drives dselect_k and comet to hard choices ({of_task('entropy_weight')})",
+        "lambda, drives dselect_k and comet to hard choices (default: by task)",
         type=float,
         metavar="LAMBDA",
     )
@@ -116,7 +51,7 @@ def add_train_arguments(parser):
     add(
         group,
         "--permutation-epochs",
-        f"length of the first stage ({of_task('permutation_epochs')})",
+        "length of the first stage (default: by task)",
         type=int,
         metavar="N",
     )
@@ -130,9 +65,9 @@ def add_train_arguments(parser):
     )
 
     group = parser.add_argument_group("training")
-    add(group, "--learning-rate", f"of Adam ({of_task('learning_rate')})", type=float, metavar="RATE")
-    add(group, "--batch-size", f"rows a step ({of_task('batch_size')})", type=int, metavar="N")
-    add(group, "--epochs", f"at most ({of_task('epochs')})", type=int, metavar="N")
+    add(group, "--learning-rate", "of Adam (default: by task)", type=float, metavar="RATE")
+    add(group, "--batch-size", "rows a step (default: by task)", type=int, metavar="N")
+    add(group, "--epochs", "at most (default: by task)", type=int, metavar="N")
     add(
         group,
         "--patience",
@@ -140,13 +75,10 @@ def add_train_arguments(parser):
         type=int,
         metavar="N",
     )
-    weights = "; ".join(
-        " ".join(f"{name}={weight:g}" for name, weight in SETTINGS[task].task_weights.items()) for task in TASKS
-    )
     add(
         group,
         "--task-weights",
-        f"weight of each task's loss (default: {weights})",
+        "weight of each task's loss (default: by task)",
         nargs="+",
         metavar="NAME=WEIGHT",
     )
@@ -154,10 +86,34 @@ def add_train_arguments(parser):
 
     group = parser.add_argument_group("output")
     add(group, "--output-dir", "for model.keras and results.json (default: runs/TASK-GATE)", metavar="DIR")
+    parser.epilog = default_table()
     add(group, "--verbose", "0 silent, 1 a line an epoch, 2 a progress bar (default: 1)", type=int, choices=(0, 1, 2))
 
 
-def run_train(arguments):
+def default_table():
+    """The defaults that differ by task, as text."""
+    from comet_keras.reports.tables import text_table
+
+    columns = {
+        "experts": "num_experts",
+        "k": "k",
+        "gamma": "gamma",
+        "lambda": "entropy_weight",
+        "stage": "permutation_epochs",
+        "rate": "learning_rate",
+        "batch": "batch_size",
+        "epochs": "epochs",
+    }
+    rows = []
+    for task, settings in SETTINGS.items():
+        weights = settings.task_weights
+        equal = len(set(weights.values())) == 1 and len(weights) > 1
+        shown = "equal" if equal else " ".join(f"{name}={weight:g}" for name, weight in weights.items())
+        rows.append([task, *(f"{getattr(settings, name):g}" for name in columns.values()), shown])
+    return "defaults by task:\n" + text_table(rows, ["task", *columns, "weights"])
+
+
+def run(arguments):
     """Trains one model, and prints a summary of what it reached on the test rows."""
     from comet_keras.train import load_dataset, train
 
@@ -189,7 +145,7 @@ def _new_config(options):
     if options.get("patience") == 0:
         options["patience"] = None
     if "task_weights" in options:
-        options["task_weights"] = _parse_weights(options["task_weights"])
+        options["task_weights"] = parse_weights(options["task_weights"])
     options.setdefault("output_dir", f"runs/{options['task']}-{options.get('gate', 'comet+')}")
     return TrainingConfig(**options)
 
@@ -226,31 +182,3 @@ def summarize(result):
     rows.append(["trained", f"{trained} (interrupted)" if result.interrupted else trained])
     rows.append(["saved in", config.output_dir])
     return text_table(rows)
-
-
-def _parse_weights(pairs):
-    weights = {}
-    for pair in pairs:
-        name, _, weight = pair.partition("=")
-        if name in weights:
-            raise BadArguments(f"--task-weights gives {name!r} more than once.")
-        try:
-            weights[name] = float(weight)
-        except ValueError:
-            raise BadArguments(f"--task-weights takes NAME=WEIGHT, such as watch=0.9. Received: {pair!r}") from None
-    return weights
-
-
-def run_report(arguments):
-    """Prints the report that was asked for."""
-    try:
-        print(arguments.make_report(arguments))
-    except (ValueError, OSError) as error:
-        raise BadArguments(error) from None
-    return 0
-
-
-COMMANDS = {
-    "train": ("Train one model and evaluate it on the test rows.", add_train_arguments, run_train),
-    "report": ("Report on a trained model.", add_report_arguments, run_report),
-}

@@ -14,7 +14,7 @@ package = types.ModuleType("comet_keras")
 package.__path__ = [sys.argv[1]]
 sys.modules["comet_keras"] = package
 from comet_keras.cli import main
-for arguments in (["--help"], ["train", "--help"], ["train", "--gate", "none"]):
+for arguments in (["--help"], ["train", "--help"], ["data", "info", "jester"], ["search", "--help"], ["report", "--help"], ["train", "--gate", "none"]):
     try:
         main(arguments)
     except SystemExit:
@@ -24,7 +24,7 @@ print("loaded:", sorted({"keras", "tensorflow", "jax", "torch", "matplotlib"} & 
 
 
 def test_help_and_mistakes_load_no_keras():
-    folder = cli.__file__.rsplit("/", 1)[0]
+    folder = cli.__file__.rsplit("/", 2)[0]
     done = subprocess.run([sys.executable, "-c", LOADS_NO_KERAS, folder], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "loaded: []", done.stderr
 
@@ -62,7 +62,7 @@ def test_help_tells_choices_and_defaults(capsys):
         (["train", "--task", "multi_digits", "--task-weights", "top_left"], "NAME=WEIGHT"),
         (["train", "--task", "multi_digits", "--task-weights", "left=1"], "top_left"),
         (["train", "--task", "multi_digits", "--learn", "1"], "--learn"),
-        (["train", "--task", "movielens"], "data_dir"),
+        (["train", "--task", "jester"], "data_dir"),
         (["train", "--task", "movielens", "--data-dir", "/no/such/folder"], "/no/such/folder"),
     ],
 )

@@ -35,7 +35,11 @@ def movielens_folder(tmp_path_factory):
 
 
 def test_help(capsys):
-    for arguments, word in ((["report"], "flops"), (["report", "flops"], "--paper-table6")):
+    for arguments, word in (
+        (["report"], "flops"),
+        (["report", "flops"], "--paper-table6"),
+        (["report", "routing"], "--figure"),
+    ):
         code, out, _ = run(capsys, *arguments, "--help")
         assert code == 0 and word in out
         assert max(len(line) for line in out.splitlines()) <= 100
@@ -64,6 +68,19 @@ def test_table_6_of_a_movielens_model(capsys, movielens_folder):
     assert "2254881" in out
 
 
+def test_routing_of_a_digits_model(capsys, tmp_path, digits_model):
+    figure = tmp_path / "routing.png"
+    code, out, err = run(capsys, "report", "routing", digits_model, "--task", "multi_digits", "--figure", figure)
+    assert (code, err) == (0, "")
+    assert out.index("top_left: share") < out.index("bottom_right: share")
+    rows = [line.split() for line in out.split("bottom_right")[0].splitlines() if line.strip()[:1].isdigit()]
+    assert [row[0] for row in rows] == list("0123456789")
+    assert sum(int(row[1]) for row in rows) == 2000
+    # Two experts a row, shares rounded to whole percents.
+    assert all(abs(sum(int(share.rstrip("%")) for share in row[2:]) - 200) <= 2 for row in rows)
+    assert out.count("of 3.3") == 2 and figure.stat().st_size > 1000
+
+
 def test_mistakes_give_one_line_and_code_2(capsys, tmp_path, digits_model):
     digits = ["--task", "multi_digits"]
     broken = tmp_path / "broken.keras"
@@ -78,8 +95,9 @@ def test_mistakes_give_one_line_and_code_2(capsys, tmp_path, digits_model):
         (["flops", broken, *digits], "broken.keras"),
         (["flops", digits_model, *digits, "--json", tmp_path / "no" / "cost.json"], "--json"),
         (["flops", digits_model, *digits, "--paper-table6"], "paper_table6"),
-        (["flops", digits_model, "--task", "movielens"], "data_dir"),
         (["flops", digits_model, "--task", "movielens", "--data-dir", "/no/such"], "/no/such"),
+        (["routing", tmp_path / "none.keras", *digits], "none.keras"),
+        (["routing", digits_model, *digits, "--figure", tmp_path / "a.docx"], "--figure"),
     ):
         code, out, err = run(capsys, "report", *arguments)
         assert (code, out) == (2, ""), arguments
