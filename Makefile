@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest -q --durations=10
 # What runs on every backend.
 ON_BACKENDS = tests/gates tests/permutation tests/regularizers tests/metrics tests/experts tests/mixture
 
-.PHONY: demo test test-tensorflow test-backends-smoke test-backends test-minimum clean
+.PHONY: demo test test-tensorflow test-backends-smoke test-backends test-minimum notebooks clean
 
 demo: $(VENV)/demo.installed
 	$(BIN)/python examples/demo.py
@@ -27,6 +27,10 @@ test-backends: $(VENV)/backends.installed
 # The oldest versions that setup.py allows.
 test-minimum:
 	$(MAKE) VENV=.venv-minimum PIP_CONSTRAINT=tests/minimum.txt test-tensorflow
+
+# Runs the notebooks and stores their outputs.
+notebooks: $(VENV)/dev.installed
+	$(BIN)/python notebooks/execute.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -9,25 +9,17 @@ The setting of section 4.4 (KDD 2023): 200,000 rows of MovieLens, 16 experts, k 
 
 Every finished run is one line of JSON in the output file. A run that is already there is not repeated, so the
 command can be killed and started again, and two processes with different seeds may share one file. Gates with
-local search run once with warm-started potentials and once with the paper's cold Sinkhorn rounds.
+local search run once with warm-started potentials and once with the paper's cold Sinkhorn rounds. The table of
+what is there: also `comet-keras report tables --runs FILE`.
 """
 
 import argparse
 import json
-import math
 import os
 import time
 from pathlib import Path
 
 GATES = ("hash", "hash+", "topk", "topk+", "comet", "comet+")
-PAPER = {  # mean and standard error over 100 seeds, times 100
-    "hash": (57.434, 0.025),
-    "hash+": (57.000, 0.037),
-    "topk": (53.345, 0.033),
-    "topk+": (53.140, 0.031),
-    "comet": (52.034, 0.007),
-    "comet+": (52.017, 0.005),
-}
 SETTINGS = {
     "num_experts": 16,
     "k": 2,
@@ -91,31 +83,6 @@ def run_one(run, data_dir, dataset):
     }
 
 
-def report(runs, rows, epochs):
-    """Mean and standard error by gate, and the test of each gate with local search against without."""
-    from comet_keras.reports import mean_and_error, p_value_below, text_table
-
-    table = []
-    for gate in GATES:
-        for start in ("warm", "cold") if gate.endswith("+") else ("none",):
-            losses = losses_of(runs, gate, start, rows, epochs)
-            if not losses:
-                continue
-            mean, error = mean_and_error(losses)
-            p = ""
-            if gate.endswith("+"):
-                without = losses_of(runs, gate[:-1], "none", rows, epochs)
-                value = p_value_below(losses, without) if without else math.nan
-                p = f"{value:.3f}{'*' if value < 0.05 else ''}"
-            paper = "{:.3f} ± {:.3f}".format(*PAPER[gate])
-            table.append([gate, start, len(losses), f"{mean:.3f} ± {error:.3f}", p, paper])
-    return text_table(table, ["gate", "start", "seeds", "test loss x 100", "p (below gate)", "paper (100 seeds)"])
-
-
-def losses_of(runs, gate, start, rows, epochs):
-    return [100 * run["loss"] for k, run in runs.items() if (*k[:2], *k[3:]) == (gate, start, rows, epochs)]
-
-
 def parse_seeds(text):
     seeds = []
     for part in text.split(","):
@@ -139,7 +106,9 @@ def main():
         if arguments.data_dir is None:
             parser.error("--data-dir is needed")
         run_missing(arguments)
-    print(report(read(arguments.output), arguments.rows, arguments.epochs))
+    from comet_keras.reports import read_seed_runs, render_table, seed_table
+
+    print(render_table(seed_table(read_seed_runs(arguments.output))))
 
 
 def run_missing(arguments):

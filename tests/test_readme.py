@@ -20,11 +20,12 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     assert keras.models.load_model(tmp_path / "model.keras").count_params() > 0
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+@pytest.mark.parametrize(
+    "page", sorted(path.name for path in (ROOT / "docs").glob("*.md") if "```python" in path.read_text())
+)
 def test_python_blocks_of_a_page_run_in_their_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
-    assert found
     exec(compile("\n".join(found), page, "exec"), {})
 
 

@@ -75,6 +75,7 @@ class ModelHyperModel(keras_tuner.HyperModel):
             **self._validation(validation),
             epochs=self._epochs(hp),
             callbacks=[*copy.deepcopy(self.callbacks), FailOnNaN(), *self._early_stopping()],
+            shuffle=isinstance(train, tuple),  # a tf.data.Dataset shuffles itself
             verbose=0,
         ).history
         epoch = final_epoch(history, self.objective, self.patience is not None)

@@ -20,7 +20,7 @@ PRINTS = {
     "two_task_recommender": "stars mse",
     "images": "experts an image",
     "search": "validation loss",
-    "analyse_search": "tuning reduction",
+    "analyse_search": "Tuning reduction",
 }
 
 
