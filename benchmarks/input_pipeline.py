@@ -1,6 +1,7 @@
 """What the input pipeline adds to a training step.
 
-    python benchmarks/input_pipeline.py [--tasks movielens multi_mnist] [--data-dir TASK=DIR ...] [--rounds 30] [--steps 10]
+    python benchmarks/input_pipeline.py [--tasks movielens multi_mnist] [--data-dir TASK=DIR ...]
+                                        [--rounds 30] [--steps 10]
 
 Steps of the paper's model fed by the data set's own shuffled batches, against the same steps on batches that lie
 in memory as tensors, paired in one run. Without a folder the data are random, in the shapes and sizes of the

@@ -10,7 +10,15 @@ from comet_keras.files import write_whole
 from comet_keras.models.gate_strings import wants_permutation
 from comet_keras.models.training_config import TrainingConfig
 
-__all__ = ["TrainingConfig", "TrainingResult", "build_model", "load_dataset", "make_callbacks", "resumable_config", "train"]
+__all__ = [
+    "TrainingConfig",
+    "TrainingResult",
+    "build_model",
+    "load_dataset",
+    "make_callbacks",
+    "resumable_config",
+    "train",
+]
 
 EVALUATION_BATCH = 2048
 CHECKPOINT = "checkpoint.npz"

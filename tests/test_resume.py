@@ -150,11 +150,48 @@ def checkpoint(tmp_path_factory):
     return path
 
 
-def fit_small(checkpoint, units=2):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units), keras.layers.Dropout(0.5)])
+def fit_small(checkpoint, units=2, dtype="float32", epochs=1):
+    layers = [keras.Input((3,)), keras.layers.Dense(units, dtype=dtype), keras.layers.Dropout(0.5, dtype=dtype)]
+    model = keras.Sequential(layers)
     model.compile("adam", "mse")
-    model.fit(np.ones((4, 3)), np.ones((4, units)), verbose=0, callbacks=[checkpoint])
+    callbacks = [*checkpoint.callbacks, checkpoint]
+    options = {"initial_epoch": checkpoint.epoch, "epochs": epochs, "verbose": 0}
+    model.fit(np.ones((4, 3)), np.ones((4, units)), callbacks=callbacks, **options)
     return model
+
+
+class MyStopping(keras.callbacks.EarlyStopping):
+    pass
+
+
+def test_each_early_stopping_gets_its_own_memory_back(tmp_path):
+    def stops():
+        return [
+            keras.callbacks.EarlyStopping("loss", patience=9, restore_best_weights=True),
+            MyStopping("loss", patience=9, min_delta=100.0),
+        ]
+
+    first = stops()
+    fit_small(TrainingCheckpoint(tmp_path / "state", first), epochs=3)
+    assert (first[0].wait, first[1].wait) != (0, 0) and first[1].best != first[0].best
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]  # no suffix of numpy's
+    second = stops()
+    fit_small(TrainingCheckpoint(tmp_path / "state", second, resume=True), epochs=3)
+    for before, after in zip(first, second):
+        assert (before.wait, before.best, before.best_epoch) == (after.wait, after.best, after.best_epoch)
+    assert second[1].best_weights is None
+    for ours, theirs in zip(second[0].best_weights, first[0].best_weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "mixed_bfloat16", "float64"])
+def test_variables_of_every_precision_come_back(tmp_path, dtype):
+    path = tmp_path / "state.npz"
+    model = fit_small(TrainingCheckpoint(path, []), dtype=dtype)
+    again = fit_small(TrainingCheckpoint(path, [], resume=True), dtype=dtype)
+    for ours, theirs in zip(again.variables, model.variables, strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(np.asarray(ours).astype("float64"), np.asarray(theirs).astype("float64"))
 
 
 def test_a_changed_configuration_is_not_resumed(checkpoint):
@@ -179,8 +216,8 @@ def test_a_failed_write_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     fit_small(TrainingCheckpoint(path, []))
     before = path.read_bytes()
 
-    def full(path, **arrays):
-        path.write_bytes(b"half")
+    def full(file, **arrays):
+        file.write(b"half")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(np, "savez", full)

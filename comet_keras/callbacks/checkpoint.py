@@ -6,14 +6,16 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from comet_keras.callbacks.harden import HardenPermutation
+from comet_keras.callbacks.training_log import TrainingLog
 from comet_keras.files import write_whole
 
 STATE = "state"
 # What Keras' own callback and ours have to remember from epoch to epoch, beyond the model's weights.
 REMEMBERED = {
-    "EarlyStopping": ("wait", "best", "best_epoch", "stopped_epoch", "best_weights"),
-    "HardenPermutation": ("report",),
-    "TrainingLog": ("history", "completed"),
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "stopped_epoch"),
+    HardenPermutation: ("report",),
+    TrainingLog: ("history", "completed"),
 }
 
 
@@ -29,8 +31,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
     order of that epoch (`Split.endless_batches(..., first_epoch=checkpoint.epoch)`).
 
     Args:
-        path: file to write, ending in `.npz`.
-        callbacks: list of the other callbacks of the training.
+        path: file to write.
+        callbacks: list of the other callbacks of the training; those of one class in the same order when it
+            resumes.
         description: dict of JSON values that is kept in the file, see `read_description`.
         resume: bool, whether to continue from the file. Default False.
 
@@ -71,11 +74,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             return
         for name, variables in self._variables().items():
             self._restore(name, variables)
-        for callback, names in self._remembering():
-            saved = self._state["callbacks"].get(type(callback).__name__, {})
-            for name in names:
-                if name in saved:
-                    setattr(callback, name, saved[name])
+        for key, callback, names in self._remembering():
+            for name, value in self._state["callbacks"].get(key, {}).items():
+                if name in names:
+                    setattr(callback, name, value)
+            if isinstance(callback, keras.callbacks.EarlyStopping):
+                callback.best_weights = self._saved(f"best-{key}") or None
         self._arrays = {}
 
     def on_epoch_end(self, epoch, logs=None):
@@ -88,21 +92,28 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         return {"model": self.model.variables, "optimizer": optimizer.variables}
 
     def _restore(self, name, variables):
-        saved = [self._arrays[key] for key in sorted(self._arrays) if key.startswith(f"{name}/")]
+        saved = self._saved(name)
         shapes = [tuple(variable.shape) for variable in variables], [array.shape for array in saved]
         if shapes[0] != shapes[1]:
             raise ValueError(f"{self.path} does not fit: it was written for another {name}.")
         for variable, array in zip(variables, saved):
             variable.assign(array)
 
+    def _saved(self, name):
+        return [self._arrays[key] for key in sorted(self._arrays) if key.startswith(f"{name}/")]
+
     def _remembering(self):
-        return [(c, REMEMBERED[type(c).__name__]) for c in self.callbacks if type(c).__name__ in REMEMBERED]
+        """Key, callback and attributes of each callback that remembers something."""
+        for kind, names in REMEMBERED.items():
+            alike = [callback for callback in self.callbacks if isinstance(callback, kind)]
+            for i, callback in enumerate(alike):
+                yield f"{kind.__name__}-{i}", callback, names
 
     def _save(self, epoch):
         arrays = {}
 
         def keep(name, values):
-            arrays.update({f"{name}/{i:05d}": np.asarray(value) for i, value in enumerate(values)})
+            arrays.update({f"{name}/{i:05d}": _native(value) for i, value in enumerate(values)})
 
         for name, variables in self._variables().items():
             keep(name, [keras.ops.convert_to_numpy(variable) for variable in variables])
@@ -113,14 +124,24 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             "description": self.description,
             "callbacks": {},
         }
-        for callback, names in self._remembering():
+        for key, callback, names in self._remembering():
             values = {name: getattr(callback, name, None) for name in names}
+            state["callbacks"][key] = {n: v.item() if hasattr(v, "item") else v for n, v in values.items()}
             # Before the first epoch there are none.
-            keep("best_weights", values.pop("best_weights", None) or [])
-            state["callbacks"][type(callback).__name__] = {
-                name: value.item() if hasattr(value, "item") else value for name, value in values.items()
-            }
-        write_whole(self.path, lambda path: np.savez(path, **arrays, **{STATE: json.dumps(state)}))
+            keep(f"best-{key}", getattr(callback, "best_weights", None) or [])
+        text = json.dumps(state)
+
+        def write(path):
+            with open(path, "wb") as file:  # given a path, numpy would add a suffix
+                np.savez(file, **arrays, **{STATE: text})
+
+        write_whole(self.path, write)
+
+
+def _native(array):
+    """bfloat16 and its like, which numpy's files do not know, as float32, which holds all their values."""
+    array = np.asarray(array)
+    return array if array.dtype.kind in "biuf" and array.dtype.isbuiltin == 1 else array.astype("float32")
 
 
 def read_description(path):
@@ -141,7 +162,4 @@ def _read(path):
         state = json.loads(str(arrays.pop(STATE)))
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a complete checkpoint: {error}") from None
-    weights = [arrays[name] for name in sorted(arrays) if name.startswith("best_weights/")]
-    if "EarlyStopping" in state["callbacks"]:
-        state["callbacks"]["EarlyStopping"]["best_weights"] = weights or None
     return state, arrays

@@ -122,9 +122,10 @@ class RoutingMonitor(keras.callbacks.Callback):
             # A gate that uses all experts a sample (softmax) may still use few of them overall.
             per_sample = gate.k if gate.k < gate.num_experts else 1
             few = 1.1 * max(per_sample, gate.num_experts / 8)
-            if gate.num_experts > per_sample and effective <= few:
+            share = figures[label]["largest_expert_share"]
+            # A training that has diverged has other troubles than a collapse.
+            if gate.num_experts > per_sample and effective <= few and share == share:
                 self._warned.add(label)
-                share = figures[label]["largest_expert_share"]
                 warnings.warn(
                     f"Epoch {epoch + 1}: gate {label or gate.name!r} has collapsed onto few experts. "
                     f"Of {gate.num_experts} experts it uses {effective:.1f} (2^H_u), and one receives "

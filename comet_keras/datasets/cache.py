@@ -168,7 +168,13 @@ def _write(dataset, folder, made_with, progress):
 
 
 def _read(folder, name, rows, seed):
-    index = json.loads((folder / INDEX).read_text())
+    try:
+        return _read_indexed(folder, json.loads((folder / INDEX).read_text()), name, rows, seed)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{folder / INDEX} is damaged: {error!r}; prepare the data set again") from None
+
+
+def _read_indexed(folder, index, name, rows, seed):
     if index.get("format") != FORMAT:
         raise ValueError(f"{folder} was prepared by another version of comet_keras; prepare it again")
     if index["name"] != name:

@@ -6,7 +6,6 @@ A row whose splits are saturated along its path reaches one leaf of each tree wi
 
 import math
 
-import keras
 import numpy as np
 from keras import ops
 

@@ -96,7 +96,7 @@ def _mean(values, weights):
 
 
 def _auc(targets, scores, weights):
-    if len(np.unique(targets)) < 2:
+    if len(np.unique(targets)) < 2 or not np.isfinite(scores).all():
         return float("nan")
     from sklearn.metrics import roc_auc_score
 

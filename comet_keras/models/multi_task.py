@@ -178,6 +178,8 @@ def _scales(inputs, scale_by):
         if rows.size == 0 or math.prod(rows.shape[1:]) != width:
             raise ValueError(f"scale_by[{name!r}] must have shape (N, {width}). Received: {rows.shape}")
         rows = rows.reshape(-1, width)
+        if np.isinf(rows).any() or np.isnan(rows).all(axis=0).any():
+            raise ValueError(f"scale_by[{name!r}] must hold finite numbers, or NaN where they are missing.")
         variance = np.nanvar(rows, axis=0)
         # A constant column stays: there is nothing to scale by.
         scales[name] = np.nanmean(rows, axis=0).tolist(), np.where(variance > 0, variance, 1.0).tolist()

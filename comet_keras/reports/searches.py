@@ -1,5 +1,6 @@
 """Searches as reports read them: one gate on one task each."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +107,8 @@ def gate_name(gate):
 
 def has_losses(trial):
     """Whether a trial was completed and can be ranked."""
-    return trial.completed and trial.validation_loss is not None and trial.test_loss is not None
+    losses = trial.validation_loss, trial.test_loss
+    return trial.completed and None not in losses and all(map(math.isfinite, losses))
 
 
 def read_searches(folders):
@@ -160,6 +162,8 @@ def _read(folder):
     missing = [name for name in ("task", "gate", "task_weights") if name not in description]
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)}.")
+    if not isinstance(description["task_weights"], dict):
+        raise ValueError(f"{path} is damaged: task_weights is no object.")
     trials = read_trials(folder)
     done = [trial for trial in trials if has_losses(trial)]
     if not done:

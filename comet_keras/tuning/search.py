@@ -80,9 +80,9 @@ def search(
 
     >>> from comet_keras.tuning import Fixed, LogUniform, search
     >>> space = {"learning_rate": LogUniform(1e-3, 1e-2), "num_experts": Fixed(4)}
-    >>> results = search("multi_digits", "topk", 2, space=space, epochs=1, rows=64, verbose=0)
+    >>> results = search("multi_digits", "topk", 1, space=space, epochs=1, rows=64, verbose=0)
     >>> [trial.trial_id for trial in results.trials]
-    ['0', '1']
+    ['0']
     """
     from comet_keras.models.training_config import TrainingConfig
 

@@ -75,9 +75,12 @@ def read_search(folder):
     if not path.is_file():
         raise FileNotFoundError(f"There is no search in {str(folder)!r}: it has no {SEARCH_FILE}.")
     try:
-        return json.loads(path.read_text())
+        description = json.loads(path.read_text())
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(description, dict):
+        raise ValueError(f"{path} is damaged: it holds no object.")
+    return description
 
 
 def append_trial(folder, trial):
@@ -129,8 +132,20 @@ def read_trials(folder):
         try:
             values = json.loads(line)
             trial = Trial(**{name: value for name, value in values.items() if name in names})
+            _check_kinds(trial)
         except (json.JSONDecodeError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}, line {number} is no trial: {error}") from None
         trials.pop(trial.trial_id, None)
         trials[trial.trial_id] = trial
     return list(trials.values())
+
+
+def _check_kinds(trial):
+    """Raises TypeError where a damaged file would only show later."""
+    for name in ("hyperparameters", "tasks", "experts_per_sample"):
+        if not isinstance(getattr(trial, name), dict):
+            raise TypeError(f"{name} is no object")
+    for name in ("validation_loss", "test_loss", "score", "epochs", "seconds"):
+        value = getattr(trial, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise TypeError(f"{name} is no number")

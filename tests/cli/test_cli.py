@@ -14,9 +14,9 @@ package = types.ModuleType("comet_keras")
 package.__path__ = [sys.argv[1]]
 sys.modules["comet_keras"] = package
 from comet_keras.cli import main
-for arguments in (["--help"], ["train", "--help"], ["data", "info", "jester"], ["search", "--help"], ["report", "--help"], ["train", "--gate", "none"]):
+for line in ("--help", "train --help", "data info jester", "search --help", "report --help", "train --gate none"):
     try:
-        main(arguments)
+        main(line.split())
     except SystemExit:
         pass
 print("loaded:", sorted({"keras", "tensorflow", "jax", "torch", "matplotlib"} & set(sys.modules)))

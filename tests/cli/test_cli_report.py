@@ -1,8 +1,9 @@
 import json
 
+import numpy as np
 import pytest
 
-from comet_keras import cli, models
+from comet_keras import cli, datasets, models
 from comet_keras.cli import main
 
 
@@ -102,6 +103,25 @@ def test_mistakes_give_one_line_and_code_2(capsys, tmp_path, digits_model):
         code, out, err = run(capsys, "report", *arguments)
         assert (code, out) == (2, ""), arguments
         assert len(err.splitlines()) == 1 and "error: " in err and word in err, err
+
+
+def test_test_rows_are_those_of_the_training(movielens_folder, tmp_path):
+    """With another seed they would be rows that the model was trained on."""
+    from comet_keras.cli.report.shared import load_model_and_test
+
+    (tmp_path / "model.keras").write_bytes((movielens_folder / "model.keras").read_bytes())
+    config = {"task": "movielens", "seed": 3, "rows": 50}
+    (tmp_path / "results.json").write_text(json.dumps({"config": config}))
+
+    def report_on(*arguments):
+        line = ["report", "routing", tmp_path / "model.keras", "--task", "movielens", "--data-dir", movielens_folder]
+        parsed = cli.make_parser().parse_args([str(argument) for argument in (*line, *arguments)])
+        return load_model_and_test(parsed)[1]
+
+    for arguments, seed in (((), 3), (("--seed", 5), 5)):
+        found, expected = report_on(*arguments), datasets.movielens(movielens_folder, seed=seed)
+        assert len(found.train) == 50
+        np.testing.assert_array_equal(found.test.features["movie"], expected.test.features["movie"])
 
 
 def test_a_model_of_another_task_is_refused(capsys, movielens_folder):

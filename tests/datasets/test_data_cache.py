@@ -187,3 +187,10 @@ def test_killed_run_leaves_no_folder_and_the_next_one_cleans_up(tmp_path, source
     assert_same(prepare("jester", output, source), load("jester", output))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert not (output / "of-another-time.npy").exists()
+
+
+@pytest.mark.parametrize("text", ['{"format": 1}', "[]", "{", '{"format": 1, "name": "jester", "splits": 3}'])
+def test_a_damaged_index_is_named(tmp_path, text):
+    (tmp_path / "dataset.json").write_text(text)
+    with pytest.raises(ValueError, match="dataset.json is damaged|prepared for"):
+        load("movielens", tmp_path)

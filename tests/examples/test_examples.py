@@ -10,7 +10,7 @@ ARGUMENTS = {
     "own_gate": ["--epochs", "1"],
     "own_experts": ["--epochs", "1"],
     "two_task_recommender": ["--epochs", "1"],
-    "images": ["--epochs", "1", "--rows", "256"],
+    "images": ["--epochs", "1", "--rows", "128", "--gate", "topk"],
     "search": ["--trials", "2", "--epochs", "1", "--rows", "128"],
     "analyse_search": [],
 }

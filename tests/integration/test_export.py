@@ -5,7 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 from helpers import BACKEND, value
-from integration.common import EXPERTS, GATES, UNITS, WIDTH, data, fitted, model_of, python, shaken
+from integration.common import EXPERTS, GATES, UNITS, data, fitted, model_of, python, shaken
 
 from comet_keras import DenseExperts, Permutation
 

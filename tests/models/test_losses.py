@@ -126,3 +126,15 @@ def test_outputs_that_are_not_the_tasks():
     data = watch_and_rating([1, 0], [0.5, 0.5], [1, 0], [1, 1])
     with pytest.raises(ValueError, match="outputs"):
         compile_for(fixed_model(["watch", "stars"]), data)
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "multiclass"])
+def test_predictions_of_a_diverged_model_have_nan_figures(kind):
+    predictions = np.full((4, 2 if kind == "multiclass" else 1), np.nan)
+    figures = evaluate_task(kind, np.array([0, 1, 0, 1]), predictions, np.ones(4))
+    assert np.isnan(figures["loss"]) and figures["rows"] == 4
+
+
+def test_accuracy_of_a_binary_task():
+    figures = evaluate_task("binary", np.array([0, 1, 0, 1]), np.array([0.2, 0.9, 0.7, 0.4]), np.array([1, 1, 1, 2]))
+    assert figures["accuracy"] == pytest.approx(2 / 5)

@@ -146,6 +146,8 @@ def test_wrong_tasks(spec):
         ({"gate": "hash"}, "`inputs` has no ids"),
         ({"gate": "top"}, "`gate` must be one of"),
         ({"scale_by": {"z": [1.0]}}, "`scale_by` must hold inputs"),
+        ({"scale_by": {"x": [np.nan, np.nan]}}, r"scale_by\['x'\] must hold finite numbers"),
+        ({"scale_by": {"x": [1.0, np.inf]}}, r"scale_by\['x'\] must hold finite numbers"),
         ({"scale_by": {"x": [[1.0, 2.0]]}}, r"scale_by\['x'\] must have shape \(N, 1\)"),
         ({"task_weights": {"z": 1.0}}, "task_weights"),
     ],

@@ -6,7 +6,8 @@ import pytest
 from reports.synthetic_searches import ALPHA, failed, random_trials, trial, write
 
 from comet_keras.reports import read_comparable_searches, read_searches
-from comet_keras.tuning.trials import write_search
+from comet_keras.reports.searches import has_losses
+from comet_keras.tuning.trials import Trial, write_search
 
 
 def test_searches_come_in_the_order_of_the_papers_tables(tmp_path):
@@ -86,3 +87,10 @@ heavy = {{"keras", "tensorflow", "jax", "torch", "matplotlib", "scipy"}} & set(s
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_trials_without_finite_losses_are_not_ranked():
+    for loss in (float("nan"), float("inf"), None):
+        assert not has_losses(Trial("0", "completed", {}, loss, 0.5))
+        assert not has_losses(Trial("0", "completed", {}, 0.5, loss))
+    assert has_losses(Trial("0", "completed", {}, 0.5, 0.5))

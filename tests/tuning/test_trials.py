@@ -48,6 +48,23 @@ def test_a_damaged_line_is_named(folder):
         read_trials(folder)
 
 
+@pytest.mark.parametrize(
+    "change", [{"tasks": None}, {"validation_loss": "0.5"}, {"hyperparameters": 3}, {"epochs": True}]
+)
+def test_a_value_of_the_wrong_kind_is_damage_too(folder, change):
+    with open(folder / "trials.jsonl", "w") as file:
+        file.write(json.dumps({**TRIALS[0].to_dict(), **change}) + "\n")
+    with pytest.raises(ValueError, match=f"line 1 is no trial: {next(iter(change))}"):
+        read_trials(folder)
+
+
+@pytest.mark.parametrize("text", ["5", "[]", "{"])
+def test_a_damaged_description_is_named(folder, text):
+    (folder / "search.json").write_text(text)
+    with pytest.raises(ValueError, match="search.json is damaged"):
+        read_trials(folder)
+
+
 def test_a_folder_without_a_search_is_told(tmp_path):
     with pytest.raises(FileNotFoundError, match="search.json"):
         read_trials(tmp_path)

@@ -1,5 +1,6 @@
 """Arguments and checks that reports share."""
 
+import json
 from pathlib import Path
 
 from comet_keras.models.settings import TASKS
@@ -22,7 +23,7 @@ def add_fraction(parser):
 
 
 def add_model(parser, example):
-    """The arguments MODEL, --task and --data-dir: a saved model and the data set of its test rows."""
+    """The arguments MODEL, --task, --data-dir and --seed: a saved model and the data set of its test rows."""
     parser.add_argument("model", help=f"saved model, such as {example}", metavar="MODEL")
     parser.add_argument(
         "--task",
@@ -33,6 +34,12 @@ def add_model(parser, example):
     )
     parser.add_argument(
         "--data-dir", help="folder of the data set's files; see: comet-keras data info TASK", metavar="DIR"
+    )
+    parser.add_argument(
+        "--seed",
+        help="of the data's draws and splits (default: that of the results.json beside MODEL, else 0)",
+        type=int,
+        metavar="N",
     )
 
 
@@ -67,9 +74,19 @@ def load_model_and_test(arguments):
     from comet_keras.train import TrainingConfig, load_dataset
 
     model = keras.saving.load_model(arguments.model, compile=False)
-    dataset = load_dataset(TrainingConfig(arguments.task, data_dir=arguments.data_dir))
+    settings = _training_settings(arguments)
+    dataset = load_dataset(TrainingConfig(arguments.task, data_dir=arguments.data_dir, **settings))
     _check_inputs(model, dataset.test.input_shapes, arguments.task)
     return model, dataset
+
+
+def _training_settings(arguments):
+    """What decides which rows are test rows, as far as the training of the model has left it: with another seed
+    they would be rows that the model was trained on."""
+    results = Path(arguments.model).with_name("results.json")
+    config = json.loads(results.read_text()).get("config", {}) if results.is_file() else {}
+    settings = {name: config[name] for name in ("seed", "rows") if config.get("task") == arguments.task}
+    return settings if arguments.seed is None else {**settings, "seed": arguments.seed}
 
 
 def _check_inputs(model, features, task):
