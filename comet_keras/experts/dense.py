@@ -3,6 +3,7 @@ from keras import ops
 
 from comet_keras.experts.split import split_rows
 from comet_keras.initializers import StackedInitializer, fresh
+from comet_keras.take_rows import take_rows
 from comet_keras.validation import non_negative_float, positive_int
 
 
@@ -126,29 +127,27 @@ class DenseExperts(keras.layers.Layer):
         return ops.reshape(x, (*lead, self.num_experts, self.units[-1]))
 
     def _run_groups(self, rows, sizes, training):
-        expert = ops.repeat(ops.arange(self.num_experts, dtype="int32"), sizes)
-
-        def product(x, kernel):
+        def layer(x, kernel, bias):
             # Not by slices of the kernel, each of whose gradients writes a full stack of zeros.
             groups = split_rows(x, sizes, self.num_experts)
-            return ops.concatenate([ops.matmul(x, k) for x, k in zip(groups, _unstack(kernel))])
+            outputs = [ops.matmul(group, k) for group, k in zip(groups, _unstack(kernel))]
+            if bias is not None:
+                outputs = [y + b for y, b in zip(outputs, _unstack(bias))]
+            return ops.concatenate(outputs)
 
-        return self._run_layers(rows, product, lambda bias: ops.take(bias, expert, axis=0), training)
+        return self._run_layers(rows, layer, training)
 
     def _run_blocks(self, blocks, owners, training):
-        return self._run_layers(
-            blocks,
-            lambda x, kernel: ops.matmul(x, ops.take(kernel, owners, axis=0)),
-            lambda bias: ops.take(bias, owners, axis=0)[:, None],
-            training,
-        )
+        def layer(x, kernel, bias):
+            y = ops.matmul(x, take_rows(kernel, owners))
+            return y if bias is None else y + take_rows(bias, owners)[:, None]
 
-    def _run_layers(self, x, product, spread, training):
+        return self._run_layers(blocks, layer, training)
+
+    def _run_layers(self, x, layer, training):
         """The dense layers, given how rows meet the kernel and the bias of their expert."""
         for i, kernel in enumerate(self.kernels):
-            x = product(x, kernel)
-            if self.use_bias:
-                x = x + spread(self.biases[i])
+            x = layer(x, kernel, self.biases[i] if self.use_bias else None)
             x = self._drop(self.activation(x), training)
         return x
 

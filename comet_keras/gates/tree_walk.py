@@ -12,6 +12,7 @@ from keras import ops
 from comet_keras.compiler import needs_static_shapes
 from comet_keras.gates.smooth_step import smooth_step
 from comet_keras.gates.tree import leaf_layout
+from comet_keras.take_rows import take_rows
 
 # Levels computed for all their nodes: one small product is faster than gathering nodes for each row.
 TOP_LEVELS = 4
@@ -122,8 +123,8 @@ def _unit(index, per_tree):
 
 def _logits(inputs, kernel, bias, unit):
     """Logits `(rows, k)` of one unit for each row and tree."""
-    rows = ops.take(kernel, unit, axis=0)
-    return ops.sum(rows * inputs[:, None, :], axis=-1) + ops.take(bias, unit)
+    rows = take_rows(kernel, unit)
+    return ops.sum(rows * inputs[:, None, :], axis=-1) + take_rows(bias, unit)
 
 
 def _leaf_positions(num_leaves):
