@@ -12,6 +12,14 @@ def positive_int(name, value):
     return int(value)
 
 
+def non_negative_int(name, value):
+    """Returns `value` as int, or raises ValueError naming the argument."""
+    number = _as_number(value)
+    if number is None or number != int(number) or number < 0:
+        raise ValueError(f"`{name}` must be an integer of at least 0. Received: {name}={value!r}")
+    return int(value)
+
+
 def positive_float(name, value):
     """Returns `value` as float, or raises ValueError naming the argument."""
     number = _as_number(value)

@@ -7,7 +7,7 @@ import numpy as np
 from comet_keras.datasets.book_ratings import find_book_ratings, read_book_ratings
 from comet_keras.datasets.recommender import make_dataset, make_split, split_rows
 from comet_keras.datasets.registry import DATASETS
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_int, positive_int
 
 
 def books(data_dir=None, rows=None, seed=0, minimum=5):
@@ -69,7 +69,7 @@ def books(data_dir=None, rows=None, seed=0, minimum=5):
     people, users = np.unique(users[kept], return_inverse=True)
     titles, isbns = np.unique(isbns[kept], return_inverse=True)
     total, ratings = len(ratings), ratings[kept]
-    parts = split_rows(len(kept), rows, np.random.default_rng(seed))
+    parts = split_rows(len(kept), rows, np.random.default_rng(non_negative_int("seed", seed)))
     return make_dataset(
         "books",
         [make_split("book", "read", users[part], isbns[part], ratings[part] > 0, ratings[part]) for part in parts],

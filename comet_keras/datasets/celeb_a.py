@@ -8,7 +8,7 @@ from comet_keras.datasets.celeb_a_files import SPLITS, check_known, read_folder
 from comet_keras.datasets.dataset import Dataset, Split
 from comet_keras.datasets.registry import DATASETS
 from comet_keras.datasets.tfds_arrays import from_tfds
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_int, positive_int
 
 # The ten whose share of positives is nearest to a half.
 ATTRIBUTES = (
@@ -66,7 +66,7 @@ def celeb_a(data_dir=None, rows=None, seed=0, attributes=ATTRIBUTES, image_size=
     image_size = _checked_size(image_size)
     folder, splits, note = _read(data_dir, attributes)
     if rows is not None:
-        splits = _drawn(splits, rows, np.random.default_rng(seed))
+        splits = _drawn(splits, rows, np.random.default_rng(non_negative_int("seed", seed)))
     transform = DecodeImages(image_size, folder)
     sizes = [len(images) for images, _ in splits]
     return Dataset(

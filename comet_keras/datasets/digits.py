@@ -7,7 +7,7 @@ from comet_keras.datasets.mnist_images import NUM_CLASSES, mnist_images
 from comet_keras.datasets.multi_mnist import split_off
 from comet_keras.datasets.registry import DATASETS
 from comet_keras.datasets.svhn_images import SIDE, svhn_images
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_int, positive_int
 
 SVHN_SHARE = 75_000 / 630_420  # of all images, for validation and as much for test
 
@@ -50,7 +50,7 @@ def digits(data_dir=None, rows=None, seed=0):
     labels = np.concatenate([labels for _, labels in sources])
     splits = _split_numbers(labels, len(mnist[0][1]), len(mnist[1][1]), seed)
     if rows is not None:
-        splits = _drawn(splits, rows, np.random.default_rng(seed))
+        splits = _drawn(splits, rows, np.random.default_rng(non_negative_int("seed", seed)))
     return Dataset(
         "digits",
         *(

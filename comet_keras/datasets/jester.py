@@ -7,6 +7,7 @@ import numpy as np
 from comet_keras.datasets.jester_files import find_matrices, read_matrices
 from comet_keras.datasets.recommender import make_dataset, make_split, split_rows
 from comet_keras.datasets.registry import DATASETS
+from comet_keras.validation import non_negative_int
 
 
 def jester(data_dir=None, rows=None, seed=0):
@@ -59,7 +60,7 @@ def jester(data_dir=None, rows=None, seed=0):
         raise FileNotFoundError(info.nothing_in(data_dir))
     ratings = read_matrices(files)
     users, jokes = ratings.shape
-    parts = split_rows(ratings.size, rows, np.random.default_rng(seed))
+    parts = split_rows(ratings.size, rows, np.random.default_rng(non_negative_int("seed", seed)))
     names = ", ".join(Path(file).name for file in files)
     rated = int(np.isfinite(ratings).sum())
     return make_dataset(

@@ -6,7 +6,7 @@ from comet_keras.datasets import movielens_pairs, movielens_ratings, movielens_t
 from comet_keras.datasets import negatives as samplers
 from comet_keras.datasets.recommender import make_dataset, make_split
 from comet_keras.datasets.registry import DATASETS
-from comet_keras.validation import one_of, positive_int
+from comet_keras.validation import non_negative_int, one_of, positive_int
 
 SAMPLERS = {"per_user": samplers.per_user, "uniform": samplers.uniform}
 DEFAULT_ROWS = 200_000  # the paper's ablation, section 4, trains on as many
@@ -83,7 +83,7 @@ def movielens(data_dir=None, rows=None, negatives="per_user", seed=0):
     """
     one_of("negatives", negatives, tuple(SAMPLERS))
     rows = rows if rows is None else positive_int("rows", rows)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(non_negative_int("seed", seed))
     kind, path = (None, None) if data_dir is None else _find_source(DATASETS["movielens"].require(data_dir))
     if kind == "pairs":
         return _from_pairs(path, rows, generator)

@@ -4,7 +4,7 @@ import numpy as np
 
 from comet_keras.datasets.dataset import Dataset, Split
 from comet_keras.datasets.overlay import overlay
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_int, positive_int
 
 BRIGHTEST = 16  # pixels of scikit-learn's digits are 0..16
 
@@ -49,8 +49,8 @@ def multi_digits(train_pairs=10_000, validation_pairs=2_000, test_pairs=2_000, s
         if positive_int(name, value) > MOST_PAIRS:
             raise ValueError(f"`{name}` must be at most {MOST_PAIRS:,}. Received: {name}={value!r}")
     pairs = list(pairs.values())
+    generator = np.random.default_rng(non_negative_int("seed", seed))
     images, digits, parts = _split_digits(seed)
-    generator = np.random.default_rng(seed)
     splits = [
         _paired(images[part], digits[part], count, shift, BRIGHTEST if clip else None, generator)
         for part, count in zip(parts, pairs)

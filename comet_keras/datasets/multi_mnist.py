@@ -7,7 +7,7 @@ import numpy as np
 from comet_keras.datasets.dataset import Dataset, Split
 from comet_keras.datasets.mnist_images import NUM_CLASSES, mnist_images
 from comet_keras.datasets.registry import DATASETS
-from comet_keras.validation import positive_int
+from comet_keras.validation import non_negative_int, positive_int
 
 SHIFT = 8  # 28 + 8 = 36
 ROUNDS = 2  # how often each image lies in the top-left corner
@@ -131,7 +131,7 @@ def _pairs(name, source, data_dir, rows, seed, clip):
     if rows is not None and rows > most:
         raise ValueError(f"`rows` must be at most {most}, the training pairs. Received: rows={rows}")
     held_out = None if rows is None else max(1, rows // 5)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(non_negative_int("seed", seed))
     splits = [
         _paired(*part, count, clip, generator)
         for part, count in zip([*parts, test], (rows, held_out, held_out))

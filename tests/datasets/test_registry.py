@@ -89,6 +89,9 @@ def test_wrong_arguments_are_refused(tmp_path):
         datasets.load("multi_digits", tmp_path)
     with pytest.raises(ValueError, match="`rows`"):
         datasets.load("multi_digits", rows=0)
+    for seed in (-1, 0.5):
+        with pytest.raises(ValueError, match="`seed` must be an integer of at least 0"):
+            datasets.load("multi_digits", seed=seed)
     for name in ("jester", "books"):
         with pytest.raises(FileNotFoundError, match="`data_dir` is missing"):
             datasets.load(name)
