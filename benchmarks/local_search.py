@@ -7,7 +7,7 @@
 The setting of Table 1 (`benchmarks/table1.py`), warm started, with other first stages (`VARIANTS`): how soft the first
 matrix is and how far U can move against its own spread decide what can be searched. Multiplying U, the
 temperatures and the learning rate of U by one number changes nothing, so a smaller U is a larger learning rate of U.
-`frozen` is the control: the same soft matrices, but U does not learn, so that nothing is searched. "moved" counts
+The `frozen` ones are the controls: soft matrices, but U does not learn, so that nothing is searched. "moved" counts
 experts of the final permutation that the first U had placed elsewhere.
 """
 
@@ -26,9 +26,21 @@ def _frozen(permutation):
     permutation.logits.trainable = False
 
 
+def _frozen_cold(permutation):
+    """The paper's cold start, whose matrix stays soft to the end of the stage, without a search."""
+    permutation.logits.trainable = False
+    permutation.warm_start = False
+
+
 def _soft(permutation):
-    """From one standard deviation of U to 1e-4 of it; the paper starts at 1/29."""
+    """From one standard deviation of U (0.029) to 1e-4 of it; the paper starts at 1/29 of one."""
     permutation.temperature = (3e-2, 3e-6)
+
+
+def _frozen_soft(permutation):
+    """The softer matrices without a search."""
+    _soft(permutation)
+    _frozen(permutation)
 
 
 def _mobile(permutation):
@@ -44,7 +56,9 @@ def _soft_mobile(permutation):
 VARIANTS = {
     "paper": lambda permutation: None,
     "frozen": _frozen,
+    "frozen_cold": _frozen_cold,
     "soft": _soft,
+    "frozen_soft": _frozen_soft,
     "mobile": _mobile,
     "soft_mobile": _soft_mobile,
 }
