@@ -39,7 +39,7 @@ setup(
     long_description_content_type="text/markdown",
     packages=find_packages(include=["comet_keras", "comet_keras.*"]),
     python_requires=">=3.10",
-    install_requires=["keras>=3.12", "tensorflow>=2.18", "numpy>=1.26", "scipy>=1.11"],
+    install_requires=["keras>=3.14", "tensorflow>=2.18", "numpy>=1.26", "scipy>=1.11"],
     extras_require=extras,
     entry_points={"console_scripts": ["comet-keras = comet_keras.cli:main"]},
     classifiers=[
