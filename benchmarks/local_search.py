@@ -1,11 +1,11 @@
 """What in local search helps: the soft first stage or the search, and does a softer start search more?
 
     python benchmarks/local_search.py --data-dir DIR [--seeds 0-2] [--gates hash+ topk+ comet+]
-                                      [--variants paper frozen ...] [--output benchmarks/results/local_search.jsonl]
+                                      [--variants warm frozen_warm ...] [--output benchmarks/results/local_search.jsonl]
                                       [--report-only]
 
-The setting of Table 1 (`benchmarks/table1.py`), warm started, with other first stages (`VARIANTS`): how soft the first
-matrix is and how far U can move against its own spread decide what can be searched. Multiplying U, the
+The setting of Table 1 (`benchmarks/table1.py`) with other first stages (`VARIANTS`): how soft the first matrix is
+and how far U can move against its own spread decide what can be searched. Multiplying U, the
 temperatures and the learning rate of U by one number changes nothing, so a smaller U is a larger learning rate of U.
 The `frozen` ones are the controls: soft matrices, but U does not learn, so that nothing is searched. "moved" counts
 experts of the final permutation that the first U had placed elsewhere.
@@ -22,45 +22,25 @@ import table1
 GATES = ("hash+", "topk+", "comet+")
 
 
-def _frozen(permutation):
-    permutation.logits.trainable = False
+def _first_stage(start, searched=True, scale=1.0):
+    """A start of `comet_keras.models.make_permutation`, with or without a search, from U times `scale`."""
+
+    def change(permutation):
+        permutation.logits.trainable = searched
+        permutation.logits.assign(permutation.logits * scale)
+
+    return start, change
 
 
-def _frozen_cold(permutation):
-    """The paper's cold start, whose matrix stays soft to the end of the stage, without a search."""
-    permutation.logits.trainable = False
-    permutation.warm_start = False
-
-
-def _soft(permutation):
-    """From one standard deviation of U (0.029) to 1e-4 of it; the paper starts at 1/29 of one."""
-    permutation.temperature = (3e-2, 3e-6)
-
-
-def _frozen_soft(permutation):
-    """The softer matrices without a search."""
-    _soft(permutation)
-    _frozen(permutation)
-
-
-def _mobile(permutation):
-    """U a tenth as large: U / tau within 5 instead of 50, and ten times as far to go."""
-    permutation.logits.assign(permutation.logits * 0.1)
-
-
-def _soft_mobile(permutation):
-    """U a hundredth as large: nearly the same matrix entries at first, one epoch can reorder all."""
-    permutation.logits.assign(permutation.logits * 0.01)
-
-
+# U / tau lies within 50 at first, with `mobile` within 5, with `soft_mobile` within 0.5, and moves 10 or 100 times as far.
 VARIANTS = {
-    "paper": lambda permutation: None,
-    "frozen": _frozen,
-    "frozen_cold": _frozen_cold,
-    "soft": _soft,
-    "frozen_soft": _frozen_soft,
-    "mobile": _mobile,
-    "soft_mobile": _soft_mobile,
+    "warm": _first_stage("warm"),
+    "frozen_warm": _first_stage("warm", searched=False),
+    "frozen_cold": _first_stage("cold", searched=False),
+    "soft": _first_stage("soft"),
+    "frozen_soft": _first_stage("soft", searched=False),
+    "mobile": _first_stage("warm", scale=0.1),
+    "soft_mobile": _first_stage("warm", scale=0.01),
 }
 
 
@@ -84,15 +64,16 @@ def run_one(run, data_dir, dataset):
     from comet_keras.train import EVALUATION_BATCH, TrainingConfig, make_callbacks
 
     keras.utils.clear_session()
+    start, change = VARIANTS[run["variant"]]
     config = TrainingConfig(
         "movielens", run["gate"], seed=run["seed"], rows=run["rows"], epochs=run["epochs"], data_dir=data_dir,
-        **table1.SETTINGS,
+        permutation_start=start, **table1.SETTINGS,
     )  # fmt: skip
     keras.utils.set_random_seed(config.seed)
-    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "seed")
+    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "permutation_start", "seed")
     model = models.build(config.task, dataset, **{name: getattr(config, name) for name in names})
     (permutation,) = model.get_layer("mixture").permutation_layers
-    VARIANTS[run["variant"]](permutation)
+    change(permutation)
     models.compile_for(model, dataset, config.learning_rate, config.task_weights)
     _, first = linear_sum_assignment(keras.ops.convert_to_numpy(permutation.logits), maximize=True)
     history = PermutationHistory()

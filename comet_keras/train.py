@@ -92,7 +92,7 @@ def build_model(config, dataset):
     """The compiled model of a configuration for a data set, a `keras.Model`."""
     from comet_keras import models
 
-    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "warm_start", "seed")
+    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "permutation_start", "seed")
     model = models.build(config.task, dataset, **{name: getattr(config, name) for name in names})
     return models.compile_for(model, dataset, config.learning_rate, config.task_weights)
 

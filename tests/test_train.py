@@ -140,13 +140,14 @@ def test_seed_decides_the_run(digits):
 def test_settings_reach_the_model():
     data = tiny_movielens()
     config = TrainingConfig(
-        "movielens", "comet+", num_experts=4, k=3, gamma=0.5, entropy_weight=2.0, zeta=0.1, warm_start=False, learning_rate=0.25
+        "movielens", "comet+", num_experts=4, k=3, gamma=0.5, entropy_weight=2.0, zeta=0.1, permutation_start="cold", learning_rate=0.25
     )
     model = build_model(config, data)
     mixture = model.get_layer("mixture")
     gate = mixture.gates["rating"]
     assert (gate.num_experts, gate.k, gate.gamma, gate.entropy.weight) == (4, 3, 0.5, 2.0)
-    assert (mixture.permutation.entropy_weight, mixture.permutation.warm_start) == (0.1, False)
+    permutation = mixture.permutation
+    assert (permutation.entropy_weight, permutation.temperature, permutation.warm_start) == (0.1, (1e-3, 1e-7), False)
     assert float(model.optimizer.learning_rate) == 0.25
     assert model.get_layer("user_embedding").input_dim == 12
 

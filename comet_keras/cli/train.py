@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 
 from comet_keras.cli.arguments import INTERRUPTED, BadArguments, parse_weights
-from comet_keras.models.gate_strings import GATES
+from comet_keras.models.gate_strings import GATES, PERMUTATION_STARTS
 from comet_keras.models.settings import SETTINGS, TASKS
 
 SUMMARY = "Train one model and evaluate it on the test rows."
@@ -58,10 +58,11 @@ def add_arguments(parser):
     add(group, "--zeta", "weight of the permutation's entropy (default: 0.0001)", type=float, metavar="ZETA")
     add(
         group,
-        "--cold-start",
-        "start the Sinkhorn rounds of each step cold, as in the paper",
-        action="store_false",
-        dest="warm_start",
+        "--permutation-start",
+        "how the first stage starts: soft (default), or nearly hard at the paper's temperatures, with warm or, as "
+        "in the paper, cold Sinkhorn rounds",
+        choices=tuple(PERMUTATION_STARTS),
+        metavar="START",
     )
 
     group = parser.add_argument_group("training")

@@ -27,7 +27,7 @@ def build(task, dataset, seed=0, **options):
         dataset: `comet_keras.datasets.Dataset` of the task.
         seed: int, of the hash table; without effect for images. Default 0. All else draws by
             `keras.utils.set_random_seed`.
-        **options: `gate`, `num_experts`, `k`, `gamma`, `entropy_weight`, `zeta`, `warm_start` and
+        **options: `gate`, `num_experts`, `k`, `gamma`, `entropy_weight`, `zeta`, `permutation_start` and
             whatever else the task's own function takes, whose defaults hold.
 
     Returns:

@@ -16,7 +16,7 @@ def celeb_a(
     gamma=5.0,
     entropy_weight=0.01,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
 ):
     """Attributes of a face by convolutional experts with a gate a task.
 
@@ -36,7 +36,7 @@ def celeb_a(
         gamma: float > 0, width of the smooth step. Default 5, which the paper fixes for COMET+.
         entropy_weight: float >= 0, lambda of the gates' entropy. Default 0.01.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
 
     Returns:
         A functional `keras.Model`, uncompiled: inputs `{"image": float (batch, *image_shape)}`,
@@ -53,5 +53,5 @@ def celeb_a(
     ['Male', 'Young']
     """
     experts = convolutional_experts(positive_int("num_experts", num_experts), image_shape, FILTERS, KERNEL_SIZE)
-    options = (gate, k, gamma, entropy_weight, zeta, warm_start)
+    options = (gate, k, gamma, entropy_weight, zeta, permutation_start)
     return image_mixture("celeb_a", image_shape, dict.fromkeys(attributes), experts, *options, head_units=())

@@ -15,7 +15,7 @@ def digits(
     gamma=0.001,
     entropy_weight=0.01,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
 ):
     """Names a digit, handwritten or of a house number, by convolutional experts with one gate.
 
@@ -35,7 +35,7 @@ def digits(
         gamma: float > 0, width of the smooth step. Default 0.001, which the paper fixes for COMET+.
         entropy_weight: float >= 0, lambda of the gate's entropy. Default 0.01.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
 
     Returns:
         A functional `keras.Model`, uncompiled: inputs `{"image": float (batch, *image_shape)}`,
@@ -54,5 +54,5 @@ def digits(
     experts = convolutional_experts(
         positive_int("num_experts", num_experts), image_shape, FILTERS, KERNEL_SIZE, EXPERT_UNITS
     )
-    options = (gate, k, gamma, entropy_weight, zeta, warm_start)
+    options = (gate, k, gamma, entropy_weight, zeta, permutation_start)
     return image_mixture("digits", image_shape, num_classes or {"digit": 10}, experts, *options)

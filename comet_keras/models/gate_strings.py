@@ -1,7 +1,15 @@
 """Gates by name, as models, searches and the command line write them."""
 
+from comet_keras.validation import one_of
+
 FAMILIES = ("softmax", "topk", "hash", "dselect_k", "comet")
 GATES = (*FAMILIES, *(f"{family}+" for family in FAMILIES))
+PAPER_TEMPERATURE = (1e-3, 1e-7)
+PERMUTATION_STARTS = {
+    "soft": {},
+    "warm": {"temperature": PAPER_TEMPERATURE},
+    "cold": {"temperature": PAPER_TEMPERATURE, "warm_start": False},
+}
 
 
 def split_gate(spec):
@@ -86,15 +94,21 @@ def make_gate(
     return HashGate(num_experts, num_ids=num_ids, seed=seed, **common)
 
 
-def make_permutation(spec, num_experts, zeta=1e-4, warm_start=True, name="permutation"):
+def make_permutation(spec, num_experts, zeta=1e-4, permutation_start="soft", name="permutation"):
     """Returns the `Permutation` of a gate string with `+`, and None for one without.
 
     Args:
         spec: str, one of `GATES`.
         num_experts: int, n.
         zeta: float >= 0, weight of the permutation's entropy. Default 1e-4 (COMET, KDD 2023, S1.3).
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: str, how the first stage of local search starts. `"soft"` (default): with every expert
+            at every place, by `Permutation`'s own temperatures. `"warm"`: by the paper's, which are nearly hard
+            from the first step. `"cold"`: the paper's, with its Sinkhorn rounds from nothing at each step.
+            `docs/results.md` compares them.
         name: str, of the layer.
+
+    Raises:
+        ValueError: if there is no such gate or start; lists the choices.
 
     Example:
 
@@ -102,8 +116,9 @@ def make_permutation(spec, num_experts, zeta=1e-4, warm_start=True, name="permut
     >>> make_permutation("topk", 8) is None, make_permutation("topk+", 8).num_experts
     (True, 8)
     """
+    options = PERMUTATION_STARTS[one_of("permutation_start", permutation_start, tuple(PERMUTATION_STARTS))]
     if not wants_permutation(spec):
         return None
     from comet_keras.permutation import Permutation
 
-    return Permutation(num_experts, entropy_weight=zeta, warm_start=warm_start, name=name)
+    return Permutation(num_experts, entropy_weight=zeta, name=name, **options)

@@ -13,7 +13,7 @@ def image_mixture(
     gamma,
     entropy_weight,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
     head_units=(50, 50),
 ):
     """Tasks on images by a mixture of experts; gates read the flattened image.
@@ -25,7 +25,7 @@ def image_mixture(
             single gate, several have one each.
         experts: list of layers that read images, or `DenseExperts`, which read the flattened image.
         head_units: sequence of ints, ReLU layers of each head.
-        gate, k, gamma, entropy_weight, zeta, warm_start: see `multi_mnist`.
+        gate, k, gamma, entropy_weight, zeta, permutation_start: see `multi_mnist`.
 
     Returns:
         A functional `keras.Model`, uncompiled: inputs `{"image": float (batch, *image_shape)}`, outputs,
@@ -51,7 +51,7 @@ def image_mixture(
     mixture = MixtureOfExperts(
         experts,
         gates=gates if single is None else gates[single],
-        permutation=make_permutation(gate, num_experts, zeta, warm_start),
+        permutation=make_permutation(gate, num_experts, zeta, permutation_start),
         name="mixture",
     )
     towers = mixture(image, gate_inputs=pixels) if read_images else mixture(pixels)

@@ -29,7 +29,7 @@ def jester(
         entropy_weight: float >= 0, lambda of the gates' entropy. Default 0.1.
         embedding_size: int, of each of the two embeddings. Default 64.
         expert_units: int or sequence of ints, dense layers of an expert. Default 128.
-        **options: `zeta`, `warm_start`, `dropout`, `head_units` and `seed`, see `movielens`.
+        **options: `zeta`, `permutation_start`, `dropout`, `head_units` and `seed`, see `movielens`.
 
     Returns:
         A functional `keras.Model`, uncompiled: inputs `{"user": int (batch,), "joke": int (batch,)}`,

@@ -12,7 +12,7 @@ def movielens(
     gamma=10.0,
     entropy_weight=0.1,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
     embedding_size=128,
     expert_units=256,
     dropout=0.5,
@@ -34,7 +34,7 @@ def movielens(
         gamma: float > 0, width of the smooth step. Default 10, which the paper fixes for COMET+.
         entropy_weight: float >= 0, lambda of the gates' entropy. Default 0.1.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
         embedding_size: int, of each of the two embeddings. Default 128.
         expert_units: int or sequence of ints, dense layers of an expert. Default 256.
         dropout: float, after each expert layer. Default 0.5.
@@ -69,7 +69,7 @@ def movielens(
         embedding_size,
         expert_units,
         zeta,
-        warm_start,
+        permutation_start,
         dropout,
         head_units,
         seed,

@@ -12,7 +12,7 @@ def multi_digits(
     gamma=1.0,
     entropy_weight=0.05,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
     expert_units=(64, 32),
     dropout=0.0,
     head_units=(50, 50),
@@ -37,7 +37,7 @@ def multi_digits(
         entropy_weight: float >= 0, lambda of the gates' entropy; the paper tunes 0.0001 .. 10.
             Default 0.05.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4, as the paper.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
         expert_units: int or sequence of ints, ReLU layers of an expert. Default `(64, 32)`.
         dropout: float, after each expert layer. Default 0.
         head_units: sequence of ints, ReLU layers of each head. Default `(50, 50)`.
@@ -62,5 +62,5 @@ def multi_digits(
 
     experts = DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts")
     num_classes = num_classes or {"top_left": 10, "bottom_right": 10}
-    options = (gate, k, gamma, entropy_weight, zeta, warm_start, head_units)
+    options = (gate, k, gamma, entropy_weight, zeta, permutation_start, head_units)
     return image_mixture("multi_digits", image_shape, num_classes, experts, *options)

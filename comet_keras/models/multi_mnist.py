@@ -16,7 +16,7 @@ def multi_mnist(
     gamma=0.01,
     entropy_weight=0.01,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
 ):
     """Names both digits of an overlapping pair by convolutional experts with a gate a task.
 
@@ -37,7 +37,7 @@ def multi_mnist(
         gamma: float > 0, width of the smooth step. Default 0.01, which the paper fixes for COMET+.
         entropy_weight: float >= 0, lambda of the gates' entropy. Default 0.01.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
 
     Returns:
         A functional `keras.Model`, uncompiled: inputs `{"image": float (batch, *image_shape)}`,
@@ -54,7 +54,7 @@ def multi_mnist(
     >>> model.predict({"image": np.zeros((2, 36, 36, 1))}, verbose=0)["top_left"].shape
     (2, 10)
     """
-    options = (gate, num_experts, k, gamma, entropy_weight, zeta, warm_start)
+    options = (gate, num_experts, k, gamma, entropy_weight, zeta, permutation_start)
     return _pairs_model("multi_mnist", image_shape, num_classes, *options)
 
 
@@ -67,7 +67,7 @@ def multi_fashion_mnist(
     gamma=0.01,
     entropy_weight=0.01,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
 ):
     """Names both pieces of clothing of an overlapping pair: `multi_mnist` with fewer experts.
 
@@ -79,7 +79,7 @@ def multi_fashion_mnist(
         image_shape, num_classes, gate: see `multi_mnist`.
         num_experts: int, n. Default 5.
         k: int, experts a sample. Default 2.
-        gamma, entropy_weight, zeta, warm_start: see `multi_mnist`.
+        gamma, entropy_weight, zeta, permutation_start: see `multi_mnist`.
 
     Returns:
         A functional `keras.Model`, uncompiled, see `multi_mnist`.
@@ -87,7 +87,7 @@ def multi_fashion_mnist(
     Raises:
         ValueError: see `multi_mnist`.
     """
-    options = (gate, num_experts, k, gamma, entropy_weight, zeta, warm_start)
+    options = (gate, num_experts, k, gamma, entropy_weight, zeta, permutation_start)
     return _pairs_model("multi_fashion_mnist", image_shape, num_classes, *options)
 
 

@@ -20,7 +20,7 @@ def MultiTaskModel(
     gamma=1.0,
     entropy_weight=0.05,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
     embedding_size=32,
     expert_units=64,
     dropout=0.0,
@@ -49,7 +49,7 @@ def MultiTaskModel(
         gamma: float > 0, width of the smooth step. Default 1.0.
         entropy_weight: float >= 0, lambda of the gates' entropy. Default 0.05.
         zeta: float >= 0, of the permutation's entropy. Default 1e-4.
-        warm_start: bool, see `Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", see `make_permutation`.
         embedding_size: int, of each embedding. Default 32.
         expert_units: int or sequence of ints, ReLU layers of an expert. Default 64.
         dropout: float, after each expert layer. Default 0.
@@ -114,7 +114,7 @@ def MultiTaskModel(
     mixture = MixtureOfExperts(
         DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts"),
         gates={task: make_gate(gate, num_experts, name=f"{task}_gate", **options) for task in tasks},
-        permutation=make_permutation(gate, num_experts, zeta, warm_start),
+        permutation=make_permutation(gate, num_experts, zeta, permutation_start),
         name="mixture",
     )
     towers = mixture(shared, gate_inputs=tensors[num_ids[0]] if reads_ids(gate) else shared)

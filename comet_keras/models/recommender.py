@@ -17,7 +17,7 @@ def recommender(
     embedding_size,
     expert_units,
     zeta=1e-4,
-    warm_start=True,
+    permutation_start="soft",
     dropout=0.5,
     head_units=256,
     seed=0,
@@ -49,7 +49,7 @@ def recommender(
     mixture = MixtureOfExperts(
         DenseExperts(num_experts, expert_units, activation="relu", dropout=dropout, name="experts"),
         gates={task: make_gate(gate, num_experts, name=f"{task}_gate", **options) for task in tasks},
-        permutation=make_permutation(gate, num_experts, zeta, warm_start),
+        permutation=make_permutation(gate, num_experts, zeta, permutation_start),
         name="mixture",
     )
     towers = mixture(shared, gate_inputs=ids[first] if reads_ids(gate) else shared)

@@ -1,7 +1,7 @@
 import math
 from dataclasses import asdict, dataclass, fields
 
-from comet_keras.models.gate_strings import reads_ids, split_gate
+from comet_keras.models.gate_strings import PERMUTATION_STARTS, reads_ids, split_gate
 from comet_keras.models.losses import check_task_weights
 from comet_keras.models.settings import SETTINGS, TASKS
 from comet_keras.validation import one_of
@@ -23,7 +23,8 @@ class TrainingConfig:
         entropy_weight: float >= 0, lambda; for comet and dselect_k.
         permutation_epochs: int >= 1, length of the first stage; for gates with `+`.
         zeta: float >= 0, weight of the permutation's entropy. Default 1e-4 (COMET, KDD 2023, S1.3).
-        warm_start: bool, see `comet_keras.Permutation`. Default True.
+        permutation_start: "soft" (default), "warm" or "cold", how the first stage of local search starts, see
+            `comet_keras.models.make_permutation`.
         learning_rate: float > 0, of Adam.
         batch_size: int >= 1.
         epochs: int >= 1, at most.
@@ -56,7 +57,7 @@ class TrainingConfig:
     entropy_weight: float | None = None
     permutation_epochs: int | None = None
     zeta: float = 1e-4
-    warm_start: bool = True
+    permutation_start: str = "soft"
     learning_rate: float | None = None
     batch_size: int | None = None
     epochs: int | None = None
@@ -78,6 +79,7 @@ class TrainingConfig:
             if getattr(self, name) is not None:
                 self._check_int(name, 1)
         self._check_int("seed", 0)
+        one_of("permutation_start", self.permutation_start, tuple(PERMUTATION_STARTS))
         self._check_float("gamma", "above 0", lambda value: value > 0)
         self._check_float("learning_rate", "above 0", lambda value: value > 0)
         self._check_float("entropy_weight", "of at least 0", lambda value: value >= 0)

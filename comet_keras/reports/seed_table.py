@@ -10,7 +10,7 @@ from comet_keras.reports.significance import mean_and_error, p_value_below
 from comet_keras.reports.table_formats import Measured, Table
 from comet_keras.reports.top_fraction import SIGNIFICANT
 
-STARTS = {"warm": "Warm start", "cold": "Cold start"}
+STARTS = {"soft": "Soft start", "warm": "Warm start", "cold": "Cold start"}
 
 
 def seed_table(runs):
@@ -58,13 +58,13 @@ def seed_table(runs):
 
 
 def read_seed_runs(path):
-    """Runs by seed from a file of JSON lines with `gate`, `start` (`warm`, `cold`, `none`) and `loss`.
+    """Runs by seed from a file of JSON lines with `gate`, `start` (`soft`, `warm`, `cold`, `none`) and `loss`.
 
     Such a file is what `benchmarks/table1.py` writes. Gates without local search, which have no start,
     are in every column.
 
     Returns:
-        Dict from `"Warm start"` and `"Cold start"`, as far as there are runs, to a dict from gate to a
+        Dict from `"Soft start"`, `"Warm start"` and `"Cold start"`, as far as there are runs, to a dict from gate to a
         list of losses: what `seed_table` takes.
 
     Raises:

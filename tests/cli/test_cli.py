@@ -42,7 +42,7 @@ def run(capsys, *arguments):
 def test_help_tells_choices_and_defaults(capsys):
     code, out, _ = run(capsys, "train", "--help")
     assert code == 0
-    for word in (*GATES, "movielens", "multi_digits", "watch=0.9", "0.00016", "default: 25", "--cold-start"):
+    for word in (*GATES, "movielens", "multi_digits", "watch=0.9", "0.00016", "default: 25", "--permutation-start"):
         assert word in out
     assert max(len(line) for line in out.splitlines()) <= 100
 

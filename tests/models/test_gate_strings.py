@@ -20,10 +20,25 @@ def test_every_string_makes_its_gate(spec):
     assert (gate.num_experts, gate.name) == (8, "router")
     if "dselect" in spec or "comet" in spec:
         assert (gate.k, gate.gamma, gate.entropy.weight) == (3, 0.5, 0.2)
-    permutation = make_permutation(spec, 8, zeta=1e-3, warm_start=False)
+    permutation = make_permutation(spec, 8, zeta=1e-3)
     assert wants_permutation(spec) == spec.endswith("+") == (permutation is not None)
     if permutation is not None:
-        assert (permutation.entropy_weight, permutation.warm_start) == (1e-3, False)
+        assert (permutation.entropy_weight, permutation.temperature) == (1e-3, (3e-2, 3e-6))
+
+
+@pytest.mark.parametrize(
+    ("start", "temperature", "warm"),
+    [("soft", (3e-2, 3e-6), True), ("warm", (1e-3, 1e-7), True), ("cold", (1e-3, 1e-7), False)],
+)
+def test_starts_of_local_search(start, temperature, warm):
+    permutation = make_permutation("topk+", 4, permutation_start=start)
+    assert (permutation.temperature, permutation.warm_start) == (temperature, warm)
+
+
+@pytest.mark.parametrize("gate", ["topk", "topk+"])
+def test_wrong_start_lists_the_choices(gate):
+    with pytest.raises(ValueError, match="`permutation_start` must be one of 'soft', 'warm', 'cold'.*hot"):
+        make_permutation(gate, 4, permutation_start="hot")
 
 
 def test_ten_strings():

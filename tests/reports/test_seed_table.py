@@ -44,10 +44,12 @@ def test_worse_with_local_search_has_no_asterisk():
 
 def test_runs_are_read_by_start(tmp_path):
     path = tmp_path / "runs.jsonl"
-    runs = [("hash", "none", 0.57), ("hash+", "warm", 0.55), ("hash+", "cold", 0.56), ("hash", "none", 0.58)]
+    runs = [("hash", "none", 0.57), ("hash+", "warm", 0.55), ("hash+", "soft", 0.54), ("hash+", "cold", 0.56)]
+    runs.append(("hash", "none", 0.58))
     lines = [json.dumps({"gate": g, "start": s, "loss": v, "rows": 9, "epochs": 1, "seed": 0}) for g, s, v in runs]
     path.write_text("\n".join(lines) + "\n")
     assert read_seed_runs(path) == {
+        "Soft start": {"hash": [0.57, 0.58], "hash+": [0.54]},
         "Warm start": {"hash": [0.57, 0.58], "hash+": [0.55]},
         "Cold start": {"hash": [0.57, 0.58], "hash+": [0.56]},
     }
