@@ -11,7 +11,8 @@ def fresh(initializer, index=0):
     layers sharing an instance start equal. The copy number `index` of a seeded
     initializer has a seed of its own that follows from the given one (the whole stays
     reproducible); the copy of an unseeded initializer is unseeded. One with a
-    `SeedGenerator` draws new values each time by itself, and is returned as it is.
+    `SeedGenerator` draws new values each time by itself, and one without a config can't be copied: both
+    are returned as they are.
 
     Args:
         initializer: a Keras initializer, its name or its config.
@@ -31,6 +32,8 @@ def fresh(initializer, index=0):
     if isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator):
         return initializer
     config = initializer.get_config()
+    if not config:  # nothing to draw, or an incomplete config, as of Keras' Identity, which forgets its gain
+        return initializer
     if isinstance(config.get("seed"), int):
         config["seed"] = (config["seed"] + 7919 * index) % (2**31 - 1)
     return type(initializer).from_config(config)

@@ -36,6 +36,11 @@ def test_the_first_copy_keeps_the_seed():
     np.testing.assert_array_equal(value(fresh(shared)((3, 2))), value(shared((3, 2))))
 
 
+@pytest.mark.parametrize("gain", [0.05, 3.0])
+def test_a_copy_of_an_identity_keeps_its_gain(gain):
+    np.testing.assert_allclose(value(fresh(keras.initializers.Identity(gain), 1)((3, 3))), gain * np.eye(3))
+
+
 def test_accepts_names_configs_and_functions():
     assert isinstance(fresh("he_normal"), keras.initializers.HeNormal)
     config = keras.initializers.serialize(keras.initializers.Constant(3.0))

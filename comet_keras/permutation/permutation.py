@@ -39,8 +39,8 @@ class Permutation(keras.layers.Layer):
             so that S stays close to doubly stochastic and hardening mostly rounds it, as long as U changes
             slowly against tau; in stages of few steps, or if the best assignment changes late, rows can be
             off (the callback reports it). False: each step starts cold as in the paper, with too few rounds
-            for its temperature.
-        initializer: of U. Default uniform in (-0.05, 0.05). `keras.initializers.Identity(0.05)` starts
+            for low temperatures.
+        initializer: of U. Default uniform in (-0.05, 0.05). `keras.initializers.Identity(0.5)` starts
             from no permutation.
         **kwargs: `name`, `dtype` and the rest of `keras.layers.Layer`.
 

@@ -288,7 +288,7 @@ def test_seeded_initializers_reproduce_and_permutations_start_different_otherwis
 
 
 def test_an_identity_initializer_starts_from_no_permutation():
-    layer = built(5, initializer=keras.initializers.Identity(0.05))
+    layer = built(5, initializer=keras.initializers.Identity(0.5))
     layer.round()
     np.testing.assert_array_equal(layer.hard_matrix(), np.eye(5))
     np.testing.assert_allclose(layer.soft_matrix(), np.eye(5), atol=1e-6)
