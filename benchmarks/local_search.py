@@ -2,19 +2,20 @@
 
     python benchmarks/local_search.py --data-dir DIR [--seeds 0-2] [--gates hash+ topk+ comet+]
                                       [--variants warm frozen_warm ...] [--output benchmarks/results/local_search.jsonl]
-                                      [--report-only]
+    python benchmarks/local_search.py --report-only [--format markdown]
 
 The setting of Table 1 (`benchmarks/table1.py`) with other first stages (`VARIANTS`): how soft the first matrix is
 and how far U can move against its own spread decide what can be searched. Multiplying U, the
 temperatures and the learning rate of U by one number changes nothing, so a smaller U is a larger learning rate of U.
-The `frozen` ones are the controls: soft matrices, but U does not learn, so that nothing is searched. "moved" counts
-experts of the final permutation that the first U had placed elsewhere.
+In the controls U is frozen: S hardens as in the others, but nothing is searched. "Moved" counts experts of the final
+permutation that the first U had placed elsewhere.
 """
 
 import argparse
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import table1
@@ -22,25 +23,25 @@ import table1
 GATES = ("hash+", "topk+", "comet+")
 
 
-def _first_stage(start, searched=True, scale=1.0):
-    """A start of `comet_keras.models.make_permutation`, with or without a search, from U times `scale`."""
+@dataclass(frozen=True)
+class Variant:
+    """A start of `comet_keras.models.make_permutation`, from U times `scale`, with U learning or frozen."""
 
-    def change(permutation):
-        permutation.logits.trainable = searched
-        permutation.logits.assign(permutation.logits * scale)
+    title: str
+    start: str
+    searched: bool = True
+    scale: float = 1.0
 
-    return start, change
 
-
-# U / tau lies within 50 at first, with `mobile` within 5, with `soft_mobile` within 0.5, and moves 10 or 100 times as far.
+# U / tau lies within 50 at first in the warm starts, with a U a hundredth as large within 0.5.
 VARIANTS = {
-    "warm": _first_stage("warm"),
-    "frozen_warm": _first_stage("warm", searched=False),
-    "frozen_cold": _first_stage("cold", searched=False),
-    "soft": _first_stage("soft"),
-    "frozen_soft": _first_stage("soft", searched=False),
-    "mobile": _first_stage("warm", scale=0.1),
-    "soft_mobile": _first_stage("warm", scale=0.01),
+    "warm": Variant("warm (the paper's temperatures)", "warm"),
+    "frozen_warm": Variant("warm, U frozen", "warm", searched=False),
+    "frozen_cold": Variant("cold, U frozen", "cold", searched=False),
+    "soft": Variant("soft (the default)", "soft"),
+    "frozen_soft": Variant("soft, U frozen", "soft", searched=False),
+    "mobile": Variant("warm, U a tenth as large", "warm", scale=0.1),
+    "soft_mobile": Variant("warm, U a hundredth as large", "warm", scale=0.01),
 }
 
 
@@ -59,43 +60,35 @@ def run_one(run, data_dir, dataset):
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 
-    from comet_keras import models
-    from comet_keras.callbacks import PermutationHistory
-    from comet_keras.train import EVALUATION_BATCH, TrainingConfig, make_callbacks
+    from comet_keras.train import TrainingConfig, train
+
+    variant = VARIANTS[run["variant"]]
+
+    class FirstStage(keras.callbacks.Callback):
+        """Makes U what the variant says, and notes where it places the experts."""
+
+        def on_train_begin(self, logs=None):
+            (permutation,) = self.model.get_layer("mixture").permutation_layers
+            permutation.logits.assign(permutation.logits * variant.scale)
+            permutation.logits.trainable = variant.searched
+            self.placed = linear_sum_assignment(keras.ops.convert_to_numpy(permutation.logits), maximize=True)[1]
 
     keras.utils.clear_session()
-    start, change = VARIANTS[run["variant"]]
     config = TrainingConfig(
         "movielens", run["gate"], seed=run["seed"], rows=run["rows"], epochs=run["epochs"], data_dir=data_dir,
-        permutation_start=start, **table1.SETTINGS,
+        permutation_start=variant.start, **table1.SETTINGS,
     )  # fmt: skip
-    keras.utils.set_random_seed(config.seed)
-    names = ("gate", "num_experts", "k", "gamma", "entropy_weight", "zeta", "permutation_start", "seed")
-    model = models.build(config.task, dataset, **{name: getattr(config, name) for name in names})
-    (permutation,) = model.get_layer("mixture").permutation_layers
-    change(permutation)
-    models.compile_for(model, dataset, config.learning_rate, config.task_weights)
-    _, first = linear_sum_assignment(keras.ops.convert_to_numpy(permutation.logits), maximize=True)
-    history = PermutationHistory()
-    started = time.perf_counter()
-    fitted = model.fit(
-        dataset.train.endless_batches(config.batch_size, config.seed),
-        steps_per_epoch=dataset.train.steps(config.batch_size),
-        validation_data=dataset.validation.batches(EVALUATION_BATCH),
-        epochs=config.epochs,
-        callbacks=[history, *make_callbacks(config)],
-        verbose=0,
-        shuffle=False,
-    )
-    seconds = time.perf_counter() - started
-    test = models.evaluate_exactly(model, dataset.test, dataset.tasks, config.task_weights, EVALUATION_BATCH)
-    last = keras.ops.convert_to_numpy(permutation.assignment)
+    first = FirstStage()
+    result = train(config, dataset, verbose=0, callbacks=[first])
+    if result.interrupted:
+        raise KeyboardInterrupt
+    (permutation,) = result.model.get_layer("mixture").permutation_layers
     return {
         **run,
-        "loss": test["loss"],
-        "moved": int(np.sum(first != last)),
-        "validation_loss": fitted.history["val_loss"],
-        "seconds": round(seconds, 1),
+        "loss": result.test["loss"],
+        "moved": int(np.sum(first.placed != keras.ops.convert_to_numpy(permutation.assignment))),
+        "validation_loss": result.history["val_loss"],
+        "seconds": round(result.seconds, 1),
     }
 
 
@@ -127,24 +120,22 @@ def run_missing(arguments):
         )
 
 
-def report(path):
+def table(path):
     """Test loss x 100 by gate and variant: mean and standard error over the seeds."""
-    import numpy as np
+    from comet_keras.reports.significance import mean_and_error
+    from comet_keras.reports.table_formats import Measured, Table
 
-    from comet_keras.reports import text_table
-
-    runs = read(path).values()
     rows = []
     for gate in GATES:
-        for variant in VARIANTS:
-            of_both = [run for run in runs if (run["gate"], run["variant"]) == (gate, variant)]
-            if not of_both:
-                continue
-            losses = 100 * np.array([run["loss"] for run in of_both])
-            error = f"{losses.std(ddof=1) / len(losses) ** 0.5:.3f}" if len(losses) > 1 else "-"
-            moved = ", ".join(str(run["moved"]) for run in of_both)
-            rows.append([gate, variant, len(losses), f"{losses.mean():.3f}", error, moved])
-    print(text_table(rows, ["gate", "first stage", "seeds", "test loss x 100", "standard error", "moved"]))
+        for name, variant in VARIANTS.items():
+            runs = [run for run in read(path).values() if (run["gate"], run["variant"]) == (gate, name)]
+            if runs:
+                runs.sort(key=lambda run: run["seed"])
+                mean, error = mean_and_error([run["loss"] for run in runs])
+                moved = ", ".join(str(run["moved"]) for run in runs)
+                rows.append([gate, variant.title, len(runs), Measured(100 * mean, 100 * error, 3), moved])
+    headers = ["Gate", "First stage", "Seeds", "Test loss", "Experts moved, of 16"]
+    return Table("First stages of local search: test loss (× 0.01), mean ± standard error", headers, rows)
 
 
 def main():
@@ -157,12 +148,15 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--output", default="benchmarks/results/local_search.jsonl", metavar="FILE")
     parser.add_argument("--report-only", action="store_true", help="print the table of the runs that are there")
+    parser.add_argument("--format", default="text", choices=("text", "markdown"))
     arguments = parser.parse_args()
     if not arguments.report_only:
         if arguments.data_dir is None:
             parser.error("--data-dir is needed")
         run_missing(arguments)
-    report(arguments.output)
+    from comet_keras.reports import render_table
+
+    print(render_table(table(arguments.output), arguments.format))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ class Permutation(keras.layers.Layer):
         num_experts: int >= 1, n.
         temperature: pair of floats, tau at the start and end of the first stage. Default `(3e-2, 3e-6)`, from one
             standard deviation of the initial U to 1e-4 of it: every expert is at every place at first, and U can
-            still reorder them. The paper's `(1e-3, 1e-7)` is nearly hard before the first step, and its order
-            is then rarely changed (`docs/results.md`).
+            still reorder them. The paper's `(1e-3, 1e-7)` is nearly hard before the first step, and how much it
+            reorders depends on the seed (`docs/results.md`).
         rounds: pair of ints, Sinkhorn rounds R at the start and end. Default `(20, 150)`.
         entropy_weight: float >= 0, zeta: in the first stage, zeta times the summed entropies of the rows
             of S and of S with normalised rows is added to the loss. Default 1e-4 (section S1.3).
