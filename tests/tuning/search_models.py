@@ -1,7 +1,7 @@
 """Models to search that train in no time or not at all, and a search as a process of its own.
 
-Run as `python search_models.py FOLDER TRIALS WORKERS`; a training that finds no file `hung` in the folder once
-`$HANG_AT` have begun makes one, with its process's number, and hangs.
+Run as `python search_models.py FOLDER TRIALS WORKERS [listen=HOST:PORT|connect=HOST:PORT]`; a training that finds no
+file `hung` in the folder once `$HANG_AT` have begun makes one, with its process's number, and hangs.
 """
 
 import os
@@ -87,4 +87,4 @@ def search_in(folder, trials, workers=1, **options):
 
 
 if __name__ == "__main__":
-    search_in(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    search_in(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), **dict(option.split("=") for option in sys.argv[4:]))

@@ -19,13 +19,14 @@ PATIENCE = 240
 VARIABLES = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
 
 
-def begin(folder, trials, workers=1, hang_at=None):
+def begin(folder, trials, workers=1, hang_at=None, **address):
     """A search as a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     if hang_at is not None:
         environment["HANG_AT"] = str(hang_at)
     script = str(ROOT / "tests" / "tuning" / "search_models.py")
     command = [sys.executable, "-W", "ignore", script, str(folder), str(trials), str(workers)]
+    command += [f"{option}={value}" for option, value in address.items()]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -84,6 +85,27 @@ def test_a_worker_killed_in_a_trial_is_replaced(tmp_path, whole):
     for rate in trainings(whole):
         again.remove(rate)
     assert len(again) == 1 and float(again[0]) in [values[0]["learning_rate"] for values in expected.values()]
+
+
+def free_address():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.mark.slow
+def test_machines_that_join_a_search_share_its_trials(tmp_path, whole):
+    """O42: as on several machines, on one of which the working process is killed in a trial."""
+    address = free_address()
+    chief = begin(tmp_path, 5, workers=0, listen=address)
+    machines = [begin(tmp_path, 5, hang_at=3, connect=address) for _ in range(2)]
+    os.kill(number_of_the_hanging(tmp_path, chief), signal.SIGKILL)
+    error = chief.communicate(timeout=PATIENCE)[1]
+    assert chief.returncode == 0, error
+    left = [machine.communicate(timeout=PATIENCE) for machine in machines]
+    assert [machine.returncode for machine in machines] == [0, 0], left
+    assert outcomes(tmp_path) == outcomes(whole)
+    assert len((tmp_path / "trials.jsonl").read_text().splitlines()) == 5
 
 
 @pytest.fixture
@@ -168,11 +190,9 @@ def test_an_address_has_host_and_port(text):
 
 
 def test_a_chief_that_does_not_answer_is_told():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(OSError, match=f"127.0.0.1:{port} does not answer"):
-        wait_for(("127.0.0.1", port), seconds=0.3)
+    address = free_address()
+    with pytest.raises(OSError, match=f"{address} does not answer"):
+        wait_for(parse_address(address), seconds=0.3)
 
 
 def test_what_workers_cannot_be_sent_is_told(tmp_path):
